@@ -1,0 +1,93 @@
+"""Where anycard keeps its things. Configuration file < environment < flag.
+
+    ANYCARD_HOME/
+      anycard.db            the store (SQLite, WAL)
+      reserve               space freed when the disk is full, so that the pause can be recorded
+      daemon.log supervisor.log
+      jobs/J/               job.yaml as submitted, run.sh, ITEM.N/ an attempt: log, started, exit, output/
+      checkpoints/J/ITEM/   persists across attempts
+      outputs/J/ITEM/       of succeeded items, arrived by rename
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+_SOCKET_PATH_MAX = 100  # AF_UNIX paths end at 108 bytes on Linux, 104 on macOS
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Every path below one ANYCARD_HOME."""
+
+    home: Path
+
+    @property
+    def database(self) -> Path:
+        return self.home / "anycard.db"
+
+    @property
+    def reserve(self) -> Path:
+        return self.home / "reserve"
+
+    @property
+    def daemon_log(self) -> Path:
+        return self.home / "daemon.log"
+
+    @property
+    def daemon_lock(self) -> Path:
+        return self.home / "daemon.lock"
+
+    @property
+    def jobs(self) -> Path:
+        return self.home / "jobs"
+
+    def job(self, job_id: int) -> Path:
+        return self.jobs / str(job_id)
+
+    def attempt(self, job_id: int, item: int, number: int) -> Path:
+        return self.jobs / str(job_id) / f"{item}.{number}"
+
+    def checkpoint(self, job_id: int, item: int) -> Path:
+        return self.home / "checkpoints" / str(job_id) / str(item)
+
+    def output(self, job_id: int, item: int) -> Path:
+        return self.home / "outputs" / str(job_id) / str(item)
+
+    @property
+    def socket(self) -> Path:
+        """The daemon's API socket."""
+        return self._socket("d")
+
+    @property
+    def supervisor_socket(self) -> Path:
+        return self._socket("s")
+
+    def _socket(self, kind: str) -> Path:
+        runtime = os.environ.get("XDG_RUNTIME_DIR")
+        folder = Path(runtime) / "anycard" if runtime and Path(runtime).is_dir() else self.home / "run"
+        name = hashlib.sha256(os.fsencode(self.home)).hexdigest()[:12] + f".{kind}"
+        path = folder / name
+        if len(os.fsencode(path)) <= _SOCKET_PATH_MAX:
+            return path
+        return Path("/tmp") / f"anycard-{os.getuid()}" / name  # noqa: S108  the folder is made 0700 and its owner checked
+
+
+def home_from_environment(flag: str | None = None) -> Path:
+    """ANYCARD_HOME: the flag, the environment, else the user's data folder (``~/.local/share/anycard`` on Linux)."""
+    chosen = flag or os.environ.get("ANYCARD_HOME")
+    if chosen:
+        return Path(os.path.abspath(Path(chosen).expanduser()))
+    xdg = os.environ.get("XDG_DATA_HOME")
+    if os.name == "posix" and os.uname().sysname == "Linux":
+        return (Path(xdg) if xdg else Path.home() / ".local" / "share") / "anycard"
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("anycard", appauthor=False))
+
+
+def paths(flag: str | None = None) -> Paths:
+    return Paths(home_from_environment(flag))

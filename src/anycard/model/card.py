@@ -1,0 +1,111 @@
+"""Shapes of accelerators that suit every vendor. An absent value is None ("unknown"), never 0 and never an exception."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from anycard.model.text import Text
+
+
+class Health(StrEnum):
+    """What is seen of a card. ``unreachable`` and ``unknown`` are not ``lost``: not seeing is not proof of absence."""
+
+    OK = "ok"
+    LOST = "lost"  # the driver says that it fell off the bus
+    RESET_REQUIRED = "reset-required"
+    NOT_FOUND = "not-found"  # enumerated, yet the driver does not find it
+    BLOCKED = "blocked"  # the operating system or permissions refuse access
+    UNREACHABLE = "unreachable"  # the probe timed out
+    UNKNOWN = "unknown"  # the probe answered with something that we cannot place
+
+
+class ServiceState(StrEnum):
+    """What anycard decided about a card; never mixed with what is seen."""
+
+    IN_SERVICE = "in-service"
+    SUSPECT = "suspect"
+    QUARANTINED = "quarantined"
+    TESTING = "testing"
+    RETIRED = "retired"
+
+
+CPU_VENDOR = "cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class CardProcess:
+    """A program on a card, as the vendor's tool reports it; ``jobs`` joins pids to attempts."""
+
+    pid: int
+    memory_bytes: int | None = None
+    user: str | None = None
+    command: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One accelerator of any vendor, or the CPU (``vendor == "cpu"``, never counted in ``accelerators``).
+
+    ``id`` outlives restarts and re-enumeration: ``VENDOR:UUID``, else ``VENDOR:PCI-ADDRESS``, ``cpu`` for the CPU.
+    ``index`` is the vendor's own number today and may change.
+    """
+
+    id: str
+    vendor: str
+    model: str
+    index: int = 0
+    uuid: str | None = None
+    pci_address: str | None = None  # 0000:65:00.0, lower case, four-digit domain
+    memory_bytes: int | None = None
+    driver: str | None = None
+    runtime: str | None = None  # highest runtime that the driver speaks, e.g. "CUDA 12.8"
+    architecture: str | None = None  # compute capability, gfx name, SoC version, instruction set
+    cores: float | None = None  # CPU only: cores granted to us by affinity and cgroup
+    numa_node: int | None = None
+    device_nodes: tuple[str, ...] = ()
+    health: Health = Health.OK
+    health_reason: Text | None = None
+    processes: tuple[CardProcess, ...] | None = ()  # None: the list could not be read
+
+    @property
+    def is_accelerator(self) -> bool:
+        return self.vendor != CPU_VENDOR
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One look at a card's moving values. Ratios are 0..1, memory bytes, temperature degrees Celsius, power watts, clocks MHz."""
+
+    card_id: str
+    utilisation: float | None = None
+    memory_used_bytes: int | None = None
+    memory_total_bytes: int | None = None
+    temperature_c: float | None = None
+    power_w: float | None = None
+    power_limit_w: float | None = None
+    clock_mhz: float | None = None
+    memory_clock_mhz: float | None = None
+    fan: float | None = None
+    throttle_reasons: tuple[str, ...] | None = None
+
+
+class LinkKind(StrEnum):
+    """How two cards reach each other, nearest first; the letters people know from ``nvidia-smi topo -m`` in brackets."""
+
+    FABRIC = "fabric"  # NVLink, XGMI, HCCS, MTLink ... (NV#)
+    PCIE_SWITCH = "pcie-switch"  # one switch (PIX) or several (PXB)
+    HOST_BRIDGE = "host-bridge"  # PHB
+    NUMA_NODE = "numa-node"  # NODE
+    SOCKET = "socket"  # across sockets (SYS)
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Between two cards, by id, ``a < b``. ``lanes`` counts fabric links where the kind has any."""
+
+    a: str
+    b: str
+    kind: LinkKind
+    lanes: int | None = None
