@@ -1,12 +1,12 @@
 """Where anycard keeps its things. Configuration file < environment < flag.
 
-    ANYCARD_HOME/
-      anycard.db            the store (SQLite, WAL)
-      reserve               space freed when the disk is full, so that the pause can be recorded
-      daemon.log supervisor.log
-      jobs/J/               job.yaml as submitted, run.sh, ITEM.N/ an attempt: log, started, exit, output/
-      checkpoints/J/ITEM/   persists across attempts
-      outputs/J/ITEM/       of succeeded items, arrived by rename
+ANYCARD_HOME/
+  anycard.db            the store (SQLite, WAL)
+  reserve               space freed when the disk is full, so that the pause can be recorded
+  daemon.log supervisor.log
+  jobs/J/               job.yaml as submitted, run.sh, ITEM.N/ an attempt: log, started, exit, output/
+  checkpoints/J/ITEM/   persists across attempts
+  outputs/J/ITEM/       of succeeded items, arrived by rename
 """
 
 from __future__ import annotations

@@ -33,7 +33,9 @@ class AnycardError(Exception):
             "hint": _fill(self.hint, self.params) if self.hint else None,
             "msgid": self.message,
             "hint_msgid": self.hint,
-            "params": {name: value if isinstance(value, int | float) else str(value) for name, value in self.params.items()},
+            "params": {
+                name: value if isinstance(value, int | float) else str(value) for name, value in self.params.items()
+            },
         }
 
 

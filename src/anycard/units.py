@@ -18,7 +18,8 @@ def parse_bytes(text: str) -> int:
     if not match:
         raise ValueError(text)
     number, prefix, binary = match.groups()
-    return round(float(number) * (1024 if binary else 1000) ** _POWER[prefix.upper()])
+    base = 1024 if binary else 1000
+    return round(float(number) * float(base ** _POWER[prefix.upper()]))
 
 
 def parse_duration(text: str) -> float:

@@ -8,7 +8,9 @@ jobs = Table(
     "jobs",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("submit_key", String, nullable=False),  # the client's idempotency key: a repeated submit returns the same job
+    Column(
+        "submit_key", String, nullable=False
+    ),  # the client's idempotency key: a repeated submit returns the same job
     Column("pipeline", String),  # jobs of one file with `---` share it
     Column("name", String, nullable=False),
     Column("tenant", String, nullable=False),
