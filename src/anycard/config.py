@@ -80,7 +80,7 @@ def home_from_environment(flag: str | None = None) -> Path:
     """ANYCARD_HOME: the flag, the environment, else the user's data folder (``~/.local/share/anycard`` on Linux)."""
     chosen = flag or os.environ.get("ANYCARD_HOME")
     if chosen:
-        return Path(os.path.abspath(Path(chosen).expanduser()))
+        return Path.cwd() / Path(chosen).expanduser()
     xdg = os.environ.get("XDG_DATA_HOME")
     if os.name == "posix" and os.uname().sysname == "Linux":
         return (Path(xdg) if xdg else Path.home() / ".local" / "share") / "anycard"
