@@ -6,6 +6,7 @@ Exit codes (docs/cli.md): 1 an item failed or a fault was found; 2 usage or a ba
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -19,7 +20,9 @@ class AnycardError(Exception):
     exit_code = 125
     http_status = 500
 
-    def __init__(self, message: str, *, hint: str | None = None, **params: Any) -> None:
+    faults: tuple[Mapping[str, Any], ...] = ()  # of a job file, each {file, line, column, message, nearest ...}
+
+    def __init__(self, message: str, /, *, hint: str | None = None, **params: Any) -> None:
         self.message = message
         self.hint = hint
         self.params = params
