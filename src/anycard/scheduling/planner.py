@@ -63,8 +63,8 @@ class _Resource(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Short:
-    """A thing that an option is short of. ``in_front``: the job that must start first. ``because_of``: the job to name to people; it may also
-    be one that merely keeps what would have been enough."""
+    """A thing that an option is short of. ``in_front``: the job that must start first. ``because_of``: the job to name to people; it
+    may also be one that merely keeps what would have been enough."""
 
     of: _Resource
     lack: reasons.Lack
