@@ -1,0 +1,27 @@
+"""Fixtures that several areas share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nvml_standin
+import pytest
+
+
+@pytest.fixture(scope="session")
+def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stand-in ``libnvidia-ml.so.1``, built once; its folder goes on LD_LIBRARY_PATH."""
+    try:
+        return nvml_standin.build(tmp_path_factory.mktemp("nvml"))
+    except nvml_standin.CannotBuild as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture
+def nvml(nvml_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> nvml_standin.NvmlStandin:
+    """The stand-in with one healthy card, visible to this process and, by ``.env``, to programs that the test starts."""
+    standin = nvml_standin.NvmlStandin(nvml_library, tmp_path / "cards.txt")
+    standin.describe("[card]\n")
+    standin.load_here()
+    monkeypatch.setenv("NVML_STANDIN", str(standin.description))
+    return standin
