@@ -9,9 +9,7 @@ before it is kept. A file whose content does not agree with the CRC in its name 
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import sys
 import time
 import zlib
@@ -26,7 +24,8 @@ __all__ = ["folder", "load", "progress", "save", "should_stop"]
 
 _CHUNK_BYTES = 1 << 20
 _KEPT = 2  # the newest, and the one before it
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_NAME_MARKS = frozenset("._-")
+_NAME_MAX = 100
 _PROGRESS_INTERVAL_S = 0.5
 
 _stop_asked = False
@@ -101,6 +100,8 @@ def should_stop() -> bool:
 def progress(done: float, total: float | None = None, message: str | None = None) -> None:
     """Says how far the program is: ``done`` of ``total`` (any unit). Written to ``progress.json`` in the checkpoint folder, at most twice
     a second, the last step always. Raises OSError if it cannot be written."""
+    import json
+
     global _progress_written_at
     now = time.monotonic()
     finished = total is not None and done >= total
@@ -129,10 +130,16 @@ def _listen() -> None:
 
 def _saved(name: str) -> list[Path]:
     """The finished checkpoints called ``name``, oldest first. ValueError for a name that is not a plain file name."""
-    if not _NAME.fullmatch(name):
+    plain = name.isascii() and all(letter.isalnum() or letter in _NAME_MARKS for letter in name)
+    if not plain or not name[:1].isalnum() or len(name) > _NAME_MAX:
         raise ValueError(f"a checkpoint's name is made of letters, digits, dots, dashes and underscores, not {name!r}")
-    pattern = re.compile(re.escape(name) + r"\.\d{8,}\.[0-9a-f]{8}")
-    return sorted((path for path in folder().iterdir() if pattern.fullmatch(path.name)), key=_sequence)
+    return sorted((path for path in folder().iterdir() if _is_checkpoint(path, name)), key=_sequence)
+
+
+def _is_checkpoint(path: Path, name: str) -> bool:
+    stem, _, crc = path.name.rpartition(".")
+    stem, _, sequence = stem.rpartition(".")
+    return stem == name and sequence.isdecimal() and len(crc) == 8 and not set(crc) - set("0123456789abcdef")
 
 
 def _sequence(path: Path) -> int:
