@@ -1,4 +1,8 @@
-from sqlalchemy import MetaData
+from sqlalchemy import BigInteger, Integer, MetaData
+
+Id = BigInteger().with_variant(
+    Integer(), "sqlite"
+)  # 64 bits on both; SQLite makes only a plain INTEGER key its own row id
 
 metadata = MetaData(
     naming_convention={

@@ -1,22 +1,22 @@
-"""The append-only event log: the truth for money and audit. Rows are never updated or deleted, except by retention in `prune`."""
+"""The append-only event log: the truth for money and audit. Rows are never updated or deleted, not by `prune` either."""
 
 from sqlalchemy import Column, Float, Index, Integer, String, Table, Text
 
-from anycard.store.tables.base import metadata
+from anycard.store.tables.base import Id, metadata
 
 events = Table(
     "events",
     metadata,
-    Column("seq", Integer, primary_key=True),
+    Column("seq", Id, primary_key=True),
     Column("at", Float, nullable=False),
     Column("boot_s", Float, nullable=False),
     Column("boot_id", String, nullable=False),
     Column("kind", String, nullable=False),  # job.submitted, item.started, item.ended, job.ended, card.lost ...
     Column("tenant", String, nullable=False),
     Column("user", String, nullable=False),
-    Column("job_id", Integer),
+    Column("job_id", Id),
     Column("item", Integer),
-    Column("attempt_id", Integer),
+    Column("attempt_id", Id),
     Column("data_json", Text),
     Index("ix_events_job_id_seq", "job_id", "seq"),
 )

@@ -2,12 +2,12 @@
 
 from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, String, Table, Text, UniqueConstraint
 
-from anycard.store.tables.base import metadata
+from anycard.store.tables.base import Id, metadata
 
 jobs = Table(
     "jobs",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", Id, primary_key=True, autoincrement=False),
     Column(
         "submit_key", String, nullable=False
     ),  # the client's idempotency key: a repeated submit returns the same job
@@ -15,7 +15,7 @@ jobs = Table(
     Column("name", String, nullable=False),
     Column("tenant", String, nullable=False),
     Column("user", String, nullable=False),
-    Column("uid", Integer),
+    Column("uid", BigInteger),
     Column("kind", String, nullable=False),  # batch | session | service
     Column("state", String, nullable=False),
     Column("held", Boolean, nullable=False),
@@ -33,6 +33,7 @@ jobs = Table(
     Column("n_succeeded", Integer, nullable=False),
     Column("n_failed", Integer, nullable=False),
     Column("n_cancelled", Integer, nullable=False),
+    Column("pruned_at", Float),  # its items, attempts, logs and outputs are gone since; null: all there
     UniqueConstraint("submit_key"),
     Index("ix_jobs_state_id", "state", "id"),
     Index("ix_jobs_name_id", "name", "id"),
@@ -42,8 +43,8 @@ jobs = Table(
 items = Table(
     "items",
     metadata,
-    Column("job_id", Integer, primary_key=True),
-    Column("item", Integer, primary_key=True),  # 0-based
+    Column("job_id", Id, primary_key=True, autoincrement=False),
+    Column("item", Integer, primary_key=True, autoincrement=False),  # 0-based
     Column("state", String, nullable=False),  # queued starting running stopping succeeded failed cancelled
     Column("values_json", Text),  # foreach values of this item: {"file": "data/a.csv"}; null for a plain job
     Column("attempts", Integer, nullable=False),  # started so far
@@ -60,14 +61,14 @@ items = Table(
 attempts = Table(
     "attempts",
     metadata,
-    Column("id", Integer, primary_key=True),
-    Column("job_id", Integer, nullable=False),
+    Column("id", Id, primary_key=True, autoincrement=False),
+    Column("job_id", Id, nullable=False),
     Column("item", Integer, nullable=False),
     Column("number", Integer, nullable=False),  # 1-based within the item: ANYCARD_ATTEMPT
     Column("engine", String, nullable=False),
     Column("state", String, nullable=False),  # starting running stopping ended
     Column("folder", String, nullable=False),
-    Column("pid", Integer),
+    Column("pid", BigInteger),
     Column("started_at", Float, nullable=False),
     Column("started_boot_s", Float, nullable=False),
     Column("boot_id", String, nullable=False),
@@ -87,9 +88,9 @@ attempts = Table(
 grants = Table(
     "grants",
     metadata,
-    Column("id", Integer, primary_key=True),
-    Column("attempt_id", Integer, nullable=False),
-    Column("job_id", Integer, nullable=False),
+    Column("id", Id, primary_key=True, autoincrement=False),
+    Column("attempt_id", Id, nullable=False),
+    Column("job_id", Id, nullable=False),
     Column("tenant", String, nullable=False),
     Column("user", String, nullable=False),
     Column("cards_json", Text, nullable=False),  # list of card ids

@@ -1,0 +1,1 @@
+"""One file a revision, rNNNN_what.py; its name goes into REVISIONS of schema.py too."""
