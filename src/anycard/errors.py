@@ -6,7 +6,6 @@ Exit codes (docs/cli.md): 1 an item failed or a fault was found; 2 usage or a ba
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 
@@ -20,7 +19,7 @@ class AnycardError(Exception):
     exit_code = 125
     http_status = 500
 
-    faults: tuple[Mapping[str, Any], ...] = ()  # of a job file, each {file, line, column, message, nearest ...}
+    faults: tuple[Any, ...] = ()  # of a job file; in a client as the API's JSON
 
     def __init__(self, message: str, /, *, hint: str | None = None, **params: Any) -> None:
         self.message = message

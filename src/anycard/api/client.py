@@ -63,6 +63,10 @@ class Client:
     ) -> None:
         self.close()
 
+    def connect(self) -> None:
+        """Connects now rather than at the first call."""
+        self._transport.connect()
+
     def close(self) -> None:
         self._transport.close()
 
@@ -135,10 +139,11 @@ class Client:
             if cursor is None:
                 return
 
-    def watch(self, ref: Ref) -> Iterator[Json]:
-        """{job: JOB, items: [ITEM changed since the last line]} at once and at each change, until the job is over."""
+    def watch(self, ref: Ref, *, timeout_s: float | None = None) -> Iterator[Json]:
+        """{job: JOB, items: [ITEM changed since the last line]} at once and at each change, until the job is over. TimeoutError when
+        nothing changes for ``timeout_s``."""
         pending = b""
-        for chunk in self._transport.stream(_job(ref, "watch")):
+        for chunk in self._transport.stream(_job(ref, "watch"), timeout_s):
             *lines, pending = (pending + chunk).split(b"\n")
             yield from (json.loads(line) for line in lines if line.strip())
         if pending.strip():

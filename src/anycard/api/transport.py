@@ -27,7 +27,9 @@ from anycard.errors import (
 
 _ANSWER_S = 60.0  # a plain call is answered within this, or the daemon counts as stuck
 _CHUNK_BYTES = 65536
-_CLASSES = {kind.code: kind for kind in (UsageError, NotFoundError, ConflictError, ForbiddenError, UnavailableError)}
+_CLASSES = {
+    kind.http_status: kind for kind in (UsageError, NotFoundError, ConflictError, ForbiddenError, UnavailableError)
+}
 DROPPED = (http.client.RemoteDisconnected, http.client.IncompleteRead, BrokenPipeError, ConnectionResetError)
 
 
@@ -64,6 +66,11 @@ class Transport:
     def connected(self) -> bool:
         return self._connection is not None
 
+    def connect(self) -> None:
+        """Connects now rather than at the first request."""
+        if self._connection is None:
+            self._connection = self._connect(_ANSWER_S)
+
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
@@ -87,8 +94,8 @@ class Transport:
 
     def send(self, method: str, path: str, body: Any = None) -> None:
         """The first half of ``request``: returns once the request is written."""
-        if self._connection is None:
-            self._connection = self._connect(_ANSWER_S)
+        self.connect()
+        assert self._connection is not None
         headers = self._headers()
         payload = None
         if body is not None:
@@ -119,9 +126,10 @@ class Transport:
             self.close()
         return _answer(response.status, raw)
 
-    def stream(self, path: str) -> Iterator[bytes]:
-        """The answer's bytes as they come, on a connection of its own. Raises UnavailableError when the daemon goes away meanwhile."""
-        connection = self._connect(None)
+    def stream(self, path: str, timeout_s: float | None = None) -> Iterator[bytes]:
+        """The answer's bytes as they come, on a connection of its own. Raises UnavailableError when the daemon goes away meanwhile,
+        TimeoutError when nothing comes for ``timeout_s``."""
+        connection = self._connect(timeout_s)
         try:
             connection.request("GET", path, None, self._headers())
             response = connection.getresponse()
@@ -207,9 +215,10 @@ def _error(status: int, value: dict[str, Any]) -> AnycardError:
     if not isinstance(said, dict):
         return AnycardError("the daemon answered {status} and nothing that could be read", status=status)
     params = {name: param for name, param in (said.get("params") or {}).items() if name != "hint"}
-    kind = _CLASSES.get(str(said.get("code")), AnycardError)
+    kind = _CLASSES.get(status, AnycardError)
     error = kind(
         str(said.get("msgid") or said.get("message")), hint=said.get("hint_msgid") or said.get("hint"), **params
     )
+    error.code = str(said.get("code") or error.code)
     error.faults = tuple(value.get("faults") or ())
     return error

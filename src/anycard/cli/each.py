@@ -1,0 +1,22 @@
+"""A verb that does one thing to each of several jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from anycard.api.client import Client, Json
+from anycard.cli import words
+from anycard.cli.output import document, say
+from anycard.cli.session import session
+
+
+def each_job(refs: Sequence[str], act: Callable[[Client, str], Json], *, as_json: bool) -> int:
+    """Acts on each, in order, and prints what each job then is. The first error ends it and is raised."""
+    client = session.client()
+    jobs = [act(client, ref) for ref in refs]
+    if as_json:
+        document({"schema": "anycard.jobs/1", "jobs": jobs, "next_cursor": None})
+        return 0
+    for job in jobs:
+        say(f"{words.title(job)}: {words.state(job['state'], held=job['held'])}")
+    return 0

@@ -1,0 +1,96 @@
+"""Starting the daemon, detached, so that it outlives this process and holds nothing of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from anycard.api.client import Client
+from anycard.api.transport import NoDaemonError
+from anycard.config import Paths, paths
+from anycard.errors import UnavailableError
+
+_READY_S = 20.0  # it is ready in under 2 s; a loaded machine is given more before it counts as failed
+_LOOK_S = 0.02
+_TAIL_BYTES = 4000
+
+
+def daemon_argv(home: Paths, *, shared: bool = False, port: int | None = None) -> list[str]:
+    argv = [sys.executable, "-m", "anycard.daemon", "--home", str(home.home)]
+    if shared:
+        argv.append("--shared")
+    if port is not None:
+        argv += ["--port", str(port)]
+    return argv
+
+
+def start_daemon(home_flag: str | None, *, shared: bool = False, port: int | None = None) -> None:
+    """Starts the daemon of this home and returns once it answers. Its standard input is empty, its output goes to daemon.log, and every
+    other descriptor is closed: a caller's ``$( )`` ends when the caller does.
+
+    Raises UnavailableError, naming the log, when it does not come up.
+    """
+    home = paths(home_flag)
+    try:
+        home.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        log = os.open(home.daemon_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    except OSError as error:
+        raise UnavailableError(
+            "{home} cannot be written: {why}", home=home.home, why=error.strerror or str(error)
+        ) from error
+    try:
+        already_s = os.fstat(log).st_size
+        child = subprocess.Popen(
+            daemon_argv(home, shared=shared, port=port),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=home.home,
+            start_new_session=True,
+            close_fds=True,
+        )
+    finally:
+        os.close(log)
+    _await_answer(home, child, already_s)
+
+
+def _await_answer(home: Paths, child: subprocess.Popen[bytes], log_offset: int) -> None:
+    deadline = time.monotonic() + _READY_S
+    while time.monotonic() < deadline:
+        ended = child.poll() is not None
+        if _answers(home):
+            return
+        if ended and child.returncode != 0:
+            raise UnavailableError(
+                "the daemon did not start: {why}",
+                hint="its log: {log}",
+                why=_last_line(home.daemon_log, log_offset) or f"exit {child.returncode}",
+                log=home.daemon_log,
+            )
+        time.sleep(_LOOK_S)
+    raise UnavailableError(
+        "the daemon did not answer within {seconds} s",
+        hint="its log: {log}",
+        seconds=round(_READY_S),
+        log=home.daemon_log,
+    )
+
+
+def _answers(home: Paths) -> bool:
+    with Client(home.home) as client:
+        try:
+            client.status()
+        except (NoDaemonError, UnavailableError):
+            return False
+        return True
+
+
+def _last_line(log: Path, offset: int) -> str:
+    with log.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(offset, size - _TAIL_BYTES))
+        lines = file.read().decode(errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")

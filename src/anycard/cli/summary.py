@@ -1,0 +1,94 @@
+"""A job on one screen: what became of it, its items (failed first), where its files are, how to look further."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+
+from anycard.api.client import Client, Json
+from anycard.cli import words
+from anycard.cli.output import safe, say
+from anycard.cli.tables import table
+from anycard.i18n import _
+
+_SHOWN_ITEMS = 20
+_STATES = ("failed", "running", "stopping", "starting", "queued", "cancelled", "succeeded")
+
+
+def print_summary(client: Client, job: Json, *, all_items: bool = False, out: Callable[[str], None] = say) -> None:
+    """Writes the summary of ``job`` line by line to ``out``; reads its items from the daemon."""
+    numbers = job["counts"]
+    out(f"{words.title(job)}: {words.state(job['state'], held=job['held'])}")
+    _field(out, _("submitted"), _("{when} by {user}", when=words.moment(job["submitted_at"]), user=safe(job["user"])))
+    if job.get("started_at"):
+        _field(out, _("started"), words.moment(job["started_at"]))
+    if job.get("ended_at"):
+        _field(out, _("ended"), _("{when}, took {length}", when=words.moment(job["ended_at"]), length=words.took(job)))
+    _field(out, _("items"), f"{numbers['items']}: {words.counts(numbers)}")
+    _field(out, _("asks for"), _(" or ").join(words.demand(option) for option in job.get("demand") or ()))
+    _waiting(out, job)
+    _items(client, job, all_items, out)
+    _field(out, _("outputs"), safe(job.get("outputs") or ""))
+    if numbers["failed"]:
+        _field(out, _("failed list"), safe(job.get("failed_file") or ""))
+    _further(out, job)
+
+
+def _field(out: Callable[[str], None], name: str, value: str) -> None:
+    if value:
+        out(_("  {name}: {value}", name=name, value=value))
+
+
+def _waiting(out: Callable[[str], None], job: Json) -> None:
+    over = job["state"] in words.OVER
+    _field(out, _("why") if over else _("waits"), words.reason(job))
+    if not over:
+        _field(out, _("sooner"), words.sooner(job))
+        if job.get("position"):
+            _field(out, _("position in the queue"), str(job["position"]))
+
+
+def _items(client: Client, job: Json, all_items: bool, out: Callable[[str], None]) -> None:
+    shown = None if all_items else _SHOWN_ITEMS
+    listed: list[Json] = []
+    for state in _STATES:
+        if shown is None or len(listed) < shown:
+            listed += islice(client.all_items(job["id"], state=state), None if shown is None else shown - len(listed))
+    head = [_("ITEM"), _("STATE"), _("ATTEMPTS"), _("TOOK"), _("VALUES"), _("WHY")]
+    rows = [
+        [
+            str(item["item"]),
+            words.state(item["state"]),
+            str(item["attempts"]),
+            words.took(item),
+            words.values(item),
+            words.reason(item),
+        ]
+        for item in listed
+    ]
+    if job["counts"]["items"] > 1:
+        for text in table(head, rows, indent="  ", right=frozenset((0, 2, 3))):
+            out(text)
+        more = job["counts"]["items"] - len(listed)
+        if more > 0:
+            out(_("  {count} more: anycard job {id} --all", count=more, id=job["id"]))
+    elif listed and (why := words.reason(listed[0])) and why != words.reason(job):
+        _field(out, _("why"), why)
+    logs = sorted({_folder(item["log"]) for item in listed if item.get("log")})
+    if logs:
+        _field(out, _("logs"), safe(logs[0] if len(logs) == 1 else _folder(logs[0]) + "/"))
+
+
+def _folder(path: str) -> str:
+    """Folder of a log: an attempt's; its parent is the job's."""
+    return path.rpartition("/")[0]
+
+
+def _further(out: Callable[[str], None], job: Json) -> None:
+    number = job["id"]
+    calls = [f"anycard logs {number}" + (" ITEM" if job["counts"]["items"] > 1 else "")]
+    if job["counts"]["failed"]:
+        calls.append(f"anycard retry {number} --failed")
+    if job["state"] not in words.OVER:
+        calls.append(f"anycard cancel {number}")
+    _field(out, _("further"), "; ".join(calls))

@@ -1,0 +1,42 @@
+"""down: end the daemon; attempts go on under their supervisor."""
+
+from __future__ import annotations
+
+import time
+
+from anycard.api.transport import NoDaemonError
+from anycard.cli import options
+from anycard.cli.output import document, say
+from anycard.cli.session import session
+from anycard.errors import UnavailableError
+from anycard.i18n import N_, _
+
+MORE = N_("Programs that run go on; the next daemon finds them again.")
+_GONE_S = 30.0
+_LOOK_S = 0.02
+
+
+def down(json: options.Json = False) -> int:
+    try:
+        client = session.client(start=False)
+    except NoDaemonError:
+        _tell(json, was_running=False)
+        return 0
+    client.down()
+    client.close()
+    deadline = time.monotonic() + _GONE_S
+    while time.monotonic() < deadline:
+        try:
+            session.client(start=False).close()
+        except NoDaemonError:
+            _tell(json, was_running=True)
+            return 0
+        time.sleep(_LOOK_S)
+    raise UnavailableError("the daemon still answers after {seconds} s", seconds=round(_GONE_S))
+
+
+def _tell(as_json: bool, *, was_running: bool) -> None:
+    if as_json:
+        document({"schema": "anycard.down/1", "was_running": was_running})
+    else:
+        say(_("the daemon has ended") if was_running else _("no daemon was running"))

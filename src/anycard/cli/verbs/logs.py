@@ -1,0 +1,37 @@
+"""logs: the bytes that an item's program wrote, as it wrote them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from anycard.cli import options
+from anycard.cli.session import session
+from anycard.errors import UsageError
+from anycard.i18n import N_, _
+
+MORE = N_("Raw bytes on stdout, of the last attempt unless told.")
+
+
+def logs(
+    job: options.JobRef,
+    item: Annotated[int | None, typer.Argument(metavar="ITEM", min=0, help=_("Number of the item"))] = None,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help=_("Go on until the attempt is over"))] = False,
+    attempt: Annotated[int | None, typer.Option("--attempt", metavar="N", min=1, help=_("Which attempt"))] = None,
+    tail: Annotated[int | None, typer.Option("--tail", metavar="N", min=0, help=_("Only the last N lines"))] = None,
+) -> int:
+    client = session.client()
+    ref: int | str = job
+    if item is None:
+        found = client.job(job)
+        ref, count = found["id"], found["counts"]["items"]
+        if count > 1:
+            raise UsageError(
+                "job {job} has {count} items: say which", hint="anycard logs {job} 0", job=found["id"], count=count
+            )
+    for chunk in client.log(ref, item or 0, attempt=attempt, follow=follow, tail=tail):
+        sys.stdout.buffer.write(chunk)
+        sys.stdout.buffer.flush()
+    return 0

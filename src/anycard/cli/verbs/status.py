@@ -1,0 +1,46 @@
+"""status: whether the daemon runs, and how it is. Starts nothing."""
+
+from __future__ import annotations
+
+from anycard.api.transport import NoDaemonError
+from anycard.cli import options, words
+from anycard.cli.output import document, safe, say, sentence
+from anycard.cli.session import session
+from anycard.config import home_from_environment
+from anycard.errors import NotFoundError
+from anycard.i18n import _
+from anycard.units import format_duration
+
+
+def status(json: options.Json = False) -> int:
+    try:
+        answer = session.client(start=False).status()
+    except NoDaemonError as none:
+        if json:
+            home = str(home_from_environment(session.home))
+            document({"schema": "anycard.status/1", "running": False, "home": home})
+        else:
+            say(sentence(none.message, none.params))
+        return NotFoundError.exit_code
+    if json:
+        document({**answer, "running": True})
+        return 0
+    say(
+        _(
+            "the daemon runs: version {version}, pid {pid}, up {length}",
+            version=answer["version"],
+            pid=answer["pid"],
+            length=format_duration(answer["uptime_s"]),
+        )
+    )
+    say(_("  {name}: {value}", name=_("home"), value=safe(answer["home"])))
+    say(_("  {name}: {value}", name=_("mode"), value=safe(answer["mode"])))
+    counted = answer.get("counts") or {}
+    if counted:
+        told = _(", ").join(f"{number} {words.state(slug)}" for slug, number in counted.items())
+        say(_("  {name}: {value}", name=_("jobs"), value=told))
+    paused = answer.get("paused")
+    if paused:
+        why = sentence(str(paused.get("msgid", "")), paused.get("params")) if isinstance(paused, dict) else safe(paused)
+        say(_("  {name}: {value}", name=_("starts are paused"), value=why))
+    return 0

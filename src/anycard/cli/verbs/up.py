@@ -1,0 +1,59 @@
+"""up: start the daemon, here or detached."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from anycard.api.transport import NoDaemonError
+from anycard.cli import options
+from anycard.cli.output import document, say
+from anycard.cli.session import session
+from anycard.cli.starting import daemon_argv, start_daemon
+from anycard.config import paths
+from anycard.errors import ConflictError, UsageError
+from anycard.i18n import N_, _
+
+MORE = N_("Stays in the foreground until Ctrl-C, unless -d. Verbs that need the daemon start it themselves.")
+
+
+def up(
+    detach: Annotated[bool, typer.Option("-d", "--detach", help=_("Return once it is ready"))] = False,
+    shared: Annotated[
+        bool, typer.Option("--shared", help=_("For all users of this machine; as root or a service"))
+    ] = False,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", metavar="PORT", min=0, max=65535, help=_("Also listen on 127.0.0.1, with a token")),
+    ] = None,
+    json: options.Json = False,
+) -> int:
+    if json and not detach:
+        raise UsageError("--json goes with -d")
+    home = paths(session.home)
+    try:
+        running = session.client(start=False).status()
+    except NoDaemonError:
+        running = None
+    if running is None and detach:
+        start_daemon(session.home, shared=shared, port=port)
+        running = session.client(start=False).status()
+    elif running is not None and not detach:
+        raise ConflictError(
+            "a daemon already runs for {home}, pid {pid}",
+            hint="anycard down ends it",
+            home=home.home,
+            pid=running["pid"],
+        )
+    if running is None:
+        sys.stdout.flush()
+        argv = daemon_argv(home, shared=shared, port=port)
+        os.execv(argv[0], argv)  # noqa: S606  our own module, no shell
+    if json:
+        document({**running, "running": True})
+    else:
+        say(_("the daemon runs for {home}, pid {pid}", home=running["home"], pid=running["pid"]))
+    return 0
