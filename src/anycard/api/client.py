@@ -27,6 +27,7 @@ from anycard.errors import AnycardError, UsageError
 
 Json = dict[str, Any]
 Ref = int | str
+SETUP_ITEM = -1  # the job's setup, where a log is asked for
 
 
 class Client:
@@ -196,9 +197,9 @@ class Client:
         """Writes a consistent copy of the store to ``path`` on the daemon's host; {path, bytes}."""
         return self._post("/v1/backup", {"path": os.fspath(path)}, repeatable=False)
 
-    def down(self) -> Json:
-        """Ends the daemon; attempts go on and are found again by the next one."""
-        return self._post("/v1/down", {"attempts": "leave"}, repeatable=False)
+    def down(self, *, stop: bool = False) -> Json:
+        """Ends the daemon. Attempts go on and are found again by the next one; with ``stop`` they are ended first."""
+        return self._post("/v1/down", {"attempts": "stop" if stop else "leave"}, repeatable=False)
 
     def _get(self, path: str, **query: Any) -> Json:
         return self._transport.request("GET", _with(path, **query))

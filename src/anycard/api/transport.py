@@ -215,7 +215,7 @@ def _error(status: int, value: dict[str, Any]) -> AnycardError:
     if not isinstance(said, dict):
         return AnycardError("the daemon answered {status} and nothing that could be read", status=status)
     params = {name: param for name, param in (said.get("params") or {}).items() if name != "hint"}
-    kind = _CLASSES.get(status, AnycardError)
+    kind = _CLASSES.get(status, UsageError if status < 500 else AnycardError)
     error = kind(
         str(said.get("msgid") or said.get("message")), hint=said.get("hint_msgid") or said.get("hint"), **params
     )

@@ -16,26 +16,32 @@ _MAX_COLUMNS = 100
 _NAME_COLUMNS = 30
 # Typer's own words, which come to us in English; N_ puts them into the catalogue.
 _SHOW_HELP = N_("Show this message and exit.")
-_METAVARS = (N_("[OPTIONS]"), N_("COMMAND [ARGS]..."))
 _REQUIRED = N_("[required]")
 
 
 def page(command: Any, ctx: typer.Context, commands: list[tuple[str, str]]) -> str:
     """The help page of ``command``; ``commands`` are (verb, what it does in a line)."""
     columns = min(_MAX_COLUMNS, shutil.get_terminal_size().columns)
-    pieces = " ".join(_(piece) for piece in command.collect_usage_pieces(ctx))
-    lines = [_("Usage: {command} {pieces}", command=ctx.command_path, pieces=pieces), ""]
+    pieces = [_("[OPTIONS]"), *([_("COMMAND [ARGS]...")] if commands else [])]
+    pieces += [_argument(param) for param in command.get_params(ctx) if param.param_type_name == "argument"]
+    lines = [_("Usage: {command} {pieces}", command=ctx.command_path, pieces=" ".join(pieces)), ""]
     for paragraph in (command.help or "").split("\n"):
         lines += [f"  {text}".rstrip() for text in wrap(paragraph, columns - 2)]
     records = {"argument": [], "option": []}  # type: dict[str, list[tuple[str, str]]]
     for param in command.get_params(ctx):
         record = param.get_help_record(ctx)
         if record is not None:
-            records[param.param_type_name].append((record[0], _words(record[1])))
+            name = param.metavar if param.param_type_name == "argument" else record[0]
+            records[param.param_type_name].append((name, _words(record[1])))
     lines += _section(_("Arguments"), records["argument"], columns)
     lines += _section(_("Options"), records["option"], columns)
     lines += _section(_("Commands"), commands, columns)
     return "\n".join(lines) + "\n"
+
+
+def _argument(param: Any) -> str:
+    name = str(param.metavar)
+    return name if param.required or name.startswith("[") else f"[{name}]"
 
 
 def _words(text: str) -> str:

@@ -49,7 +49,7 @@ _WITH_VALUE = ("--home", "--lang")
 _BARE = ("--no-start",)
 _TYPER: dict[str, Any] = {"rich_markup_mode": None, "add_completion": False, "pretty_exceptions_enable": False}
 # Typer 0.20 and later carry Click inside, earlier ones beside them: its base error is found through what Typer shows.
-_CLICK_ERROR = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+_CLICK_ERROR: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 _PIPE_CLOSED = 128 + signal.SIGPIPE if hasattr(signal, "SIGPIPE") else 1
 _INTERRUPTED = 128 + signal.SIGINT
 

@@ -54,7 +54,7 @@ def report(error: AnycardError, *, as_json: bool) -> None:
     """Says what went wrong on stderr, and as a JSON document on stdout when the caller asked for JSON."""
     for fault in error.faults:
         note(_fault(fault))
-    said = _("nothing was submitted") if error.faults else sentence(error.message, error.params)
+    said = _("nothing was submitted") if error.code == "job-file" else sentence(error.message, error.params)
     note(f"anycard: {said}")
     if error.hint:
         note("  " + sentence(error.hint, error.params))

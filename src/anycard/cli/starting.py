@@ -11,7 +11,7 @@ from pathlib import Path
 from anycard.api.client import Client
 from anycard.api.transport import NoDaemonError
 from anycard.config import Paths, paths
-from anycard.errors import UnavailableError
+from anycard.errors import ConflictError, UnavailableError
 
 _READY_S = 20.0  # it is ready in under 2 s; a loaded machine is given more before it counts as failed
 _LOOK_S = 0.02
@@ -63,7 +63,8 @@ def _await_answer(home: Paths, child: subprocess.Popen[bytes], log_offset: int) 
         ended = child.poll() is not None
         if _answers(home):
             return
-        if ended and child.returncode != 0:
+        # Another call may have started one a moment before us: ours then ends as the second, and theirs is awaited.
+        if ended and child.returncode not in (0, ConflictError.exit_code):
             raise UnavailableError(
                 "the daemon did not start: {why}",
                 hint="its log: {log}",
@@ -93,4 +94,5 @@ def _last_line(log: Path, offset: int) -> str:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(offset, size - _TAIL_BYTES))
         lines = file.read().decode(errors="replace").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return last.partition(" anycard.daemon: ")[2] or last  # without the log's time and level

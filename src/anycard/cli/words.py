@@ -125,3 +125,8 @@ def demand(option: Json) -> str:
 
 def title(job: Json) -> str:
     return _("job {id} ({name})", id=job["id"], name=safe(job["name"]))
+
+
+def cards(item: Json) -> str:
+    """Ids of the cards that an item holds."""
+    return " ".join(safe(card) for card in item.get("cards") or ())

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+from typing import Annotated
+
+import typer
 
 from anycard.api.transport import NoDaemonError
 from anycard.cli import options
@@ -11,18 +14,20 @@ from anycard.cli.session import session
 from anycard.errors import UnavailableError
 from anycard.i18n import N_, _
 
-MORE = N_("Programs that run go on; the next daemon finds them again.")
+MORE = N_("Programs that run go on, and the next daemon finds them again, unless --stop.")
 _GONE_S = 30.0
 _LOOK_S = 0.02
 
 
-def down(json: options.Json = False) -> int:
+def down(
+    stop: Annotated[bool, typer.Option("--stop", help=_("End what runs first"))] = False, json: options.Json = False
+) -> int:
     try:
         client = session.client(start=False)
     except NoDaemonError:
         _tell(json, was_running=False)
         return 0
-    client.down()
+    client.down(stop=stop)
     client.close()
     deadline = time.monotonic() + _GONE_S
     while time.monotonic() < deadline:

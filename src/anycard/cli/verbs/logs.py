@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from anycard.api.client import SETUP_ITEM
 from anycard.cli import options
 from anycard.cli.session import session
 from anycard.errors import UsageError
@@ -18,12 +19,15 @@ MORE = N_("Raw bytes on stdout, of the last attempt unless told.")
 def logs(
     job: options.JobRef,
     item: Annotated[int | None, typer.Argument(metavar="ITEM", min=0, help=_("Number of the item"))] = None,
+    setup: Annotated[bool, typer.Option("--setup", help=_("The log of the job's setup"))] = False,
     follow: Annotated[bool, typer.Option("-f", "--follow", help=_("Go on until the attempt is over"))] = False,
     attempt: Annotated[int | None, typer.Option("--attempt", metavar="N", min=1, help=_("Which attempt"))] = None,
     tail: Annotated[int | None, typer.Option("--tail", metavar="N", min=0, help=_("Only the last N lines"))] = None,
 ) -> int:
     client = session.client()
     ref: int | str = job
+    if setup:
+        item = SETUP_ITEM
     if item is None:
         found = client.job(job)
         ref, count = found["id"], found["counts"]["items"]

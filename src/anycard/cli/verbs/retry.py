@@ -15,7 +15,7 @@ from anycard.i18n import _
 
 def retry(
     job: options.JobRef,
-    items: Annotated[list[int] | None, typer.Argument(metavar="[ITEM...]", help=_("Numbers of items"))] = None,
+    items: Annotated[list[int] | None, typer.Argument(metavar="ITEM...", help=_("Numbers of items"))] = None,
     failed: Annotated[bool, typer.Option("--failed", help=_("All that failed"))] = False,
     json: options.Json = False,
 ) -> int:

@@ -35,12 +35,10 @@ def status(json: options.Json = False) -> int:
     )
     say(_("  {name}: {value}", name=_("home"), value=safe(answer["home"])))
     say(_("  {name}: {value}", name=_("mode"), value=safe(answer["mode"])))
-    counted = answer.get("counts") or {}
-    if counted:
-        told = _(", ").join(f"{number} {words.state(slug)}" for slug, number in counted.items())
+    counted = answer.get("jobs") or {}
+    if any(counted.values()):
+        told = _(", ").join(f"{number} {words.state(slug)}" for slug, number in counted.items() if number)
         say(_("  {name}: {value}", name=_("jobs"), value=told))
-    paused = answer.get("paused")
-    if paused:
-        why = sentence(str(paused.get("msgid", "")), paused.get("params")) if isinstance(paused, dict) else safe(paused)
-        say(_("  {name}: {value}", name=_("starts are paused"), value=why))
+    if answer.get("paused"):
+        say(_("  {name}: {value}", name=_("starts are paused"), value=safe(answer["paused"])))
     return 0

@@ -10,7 +10,7 @@ import typer
 
 from anycard.api.transport import NoDaemonError
 from anycard.cli import options
-from anycard.cli.output import document, say
+from anycard.cli.output import document, safe, say
 from anycard.cli.session import session
 from anycard.cli.starting import daemon_argv, start_daemon
 from anycard.config import paths
@@ -56,4 +56,6 @@ def up(
         document({**running, "running": True})
     else:
         say(_("the daemon runs for {home}, pid {pid}", home=running["home"], pid=running["pid"]))
+        if port is not None:
+            say(_("the token for 127.0.0.1 is in {path}", path=safe(home.home / "token")))
     return 0

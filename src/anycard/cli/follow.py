@@ -1,0 +1,176 @@
+"""Following a job to its end: through daemon restarts, interruptible, its log beside it."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from anycard.api.client import Client, Json
+from anycard.cli.output import note
+from anycard.cli.words import OVER
+from anycard.errors import AnycardError, UnavailableError
+from anycard.i18n import _
+
+_AWAY_S = 60.0  # a daemon that restarts is back long before
+_AGAIN_S = 0.3
+_BEGUN = ("starting", "running", "stopping", *sorted(OVER - {"partly-failed"}))
+# The line that anycard itself writes at the head of an attempt's log; it is progress, not what the program said.
+_HEADER = b"[anycard] job "
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, or a request to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Within, SIGINT and SIGTERM raise Interrupted; a signal that the caller had us ignore stays ignored."""
+    before: dict[signal.Signals, Any] = {}
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        raise Interrupted(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            before[number] = signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def watched(client: Client, job_id: int, *, deadline: float | None = None) -> Iterator[Json]:
+    """The lines of ``Client.watch`` until the job is over, also when the daemon restarts meanwhile. The first line, and the first after a
+    restart, holds every item that was ever started, so that nothing that happened before is missed.
+
+    ``deadline`` on the monotonic clock: TimeoutError then. UnavailableError when the daemon stays away.
+    """
+    away_since: float | None = None
+    while True:
+        try:
+            first = True
+            for line in client.watch(job_id, timeout_s=_left(deadline)):
+                away_since = None
+                yield {**line, "items": _begun(client, job_id)} if first else line
+                first = False
+                if line["job"]["state"] in OVER:
+                    return
+                _left(deadline)
+        except UnavailableError as error:
+            away_since = _still_away(away_since, error)
+        time.sleep(_AGAIN_S)
+
+
+def _begun(client: Client, job_id: int) -> list[Json]:
+    return [item for state in _BEGUN for item in client.all_items(job_id, state=state)]
+
+
+def _left(deadline: float | None) -> float | None:
+    if deadline is None:
+        return None
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _still_away(since: float | None, error: UnavailableError) -> float:
+    now = time.monotonic()
+    if since is None:
+        note(_("the daemon is away; the job goes on, waiting for the daemon to come back"))
+        return now
+    if now - since > _AWAY_S:
+        raise error
+    return since
+
+
+class LogStream:
+    """Copies the log of item 0 to stdout while it is written, attempt after attempt, in a thread of its own."""
+
+    def __init__(self, client: Client, job_id: int) -> None:
+        self._client = client
+        self._job_id = job_id
+        self._changed = threading.Condition()
+        self._attempts = 0
+        self._over = False
+        self._failure: AnycardError | BrokenPipeError | None = None
+        self._thread = threading.Thread(target=self._copy, name="log", daemon=True)
+        self._thread.start()
+
+    def saw(self, attempts: int) -> None:
+        """So many attempts were started by now. Raises BrokenPipeError when stdout was closed."""
+        with self._changed:
+            self._attempts = max(self._attempts, attempts)
+            self._changed.notify()
+            if isinstance(self._failure, BrokenPipeError):
+                raise self._failure
+
+    def finish(self) -> None:
+        """The job is over: returns once everything was copied. Raises what kept it from that."""
+        with self._changed:
+            self._over = True
+            self._changed.notify()
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def _copy(self) -> None:
+        try:
+            number = 0
+            while self._next(number):
+                number += 1
+                self._copy_attempt(number)
+        except (AnycardError, BrokenPipeError) as failure:
+            with self._changed:
+                self._failure = failure
+
+    def _next(self, number: int) -> bool:
+        """Waits for an attempt after ``number``; False when there will be none."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._attempts > number or self._over)
+            return self._attempts > number
+
+    def _copy_attempt(self, number: int) -> None:
+        written = 0  # bytes copied so far: after a dropped connection the copy goes on from there
+        away_since: float | None = None
+        while True:
+            seen = 0
+            try:
+                for chunk in _headless(self._client.log(self._job_id, 0, attempt=number, follow=True)):
+                    fresh = chunk[max(0, written - seen) :]
+                    seen += len(chunk)
+                    if fresh:
+                        sys.stdout.buffer.write(fresh)
+                        sys.stdout.buffer.flush()
+                        written = seen
+                return
+            except UnavailableError:  # the main thread says so
+                away_since = time.monotonic() if away_since is None else away_since
+                if time.monotonic() - away_since > _AWAY_S:
+                    raise
+                time.sleep(_AGAIN_S)
+
+
+def _headless(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The log without anycard's own first line."""
+    head = b""
+    for chunk in chunks:
+        head += chunk
+        if _HEADER.startswith(head[: len(_HEADER)]) and b"\n" not in head:
+            continue
+        yield head.partition(b"\n")[2] if head.startswith(_HEADER) else head
+        yield from chunks
+        return
+    if not head.startswith(_HEADER):
+        yield head
