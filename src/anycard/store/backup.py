@@ -19,14 +19,23 @@ from anycard.store.files import APPLICATION_ID, make_private_folder, sync_folder
 
 if TYPE_CHECKING:
     from anycard.store.backend import Backend
+    from anycard.store.engine import Store
 
 BACKUP_MARK = "backup_made_at"  # in the meta table of a backup only, RFC 3339
 _KEPT = 3
 _REMEMBERED = 100
 
 
-def backup(paths: Paths, target: Path) -> int:
-    """Writes one moment of the store to ``target`` (0600): a temporary file, checked, synced, renamed. Returns its bytes.
+def back_up(store: Store, target: Path) -> int:
+    """Writes one moment of the store to ``target``, an absolute path, while everything goes on. Returns its bytes.
+
+    Raises as ``backup_file`` does; UsageError with the server's own command for PostgreSQL.
+    """
+    return store.backend.backup(target)
+
+
+def backup_file(paths: Paths, target: Path) -> int:
+    """Writes one moment of the SQLite store to ``target`` (0600): a temporary file, checked, synced, renamed. Returns its bytes.
 
     Writers go on meanwhile. Raises UsageError for a target that cannot be, ConflictError for one that exists and is not a backup,
     StoreDamagedError when the store itself is damaged, StoreError when the copy cannot be written or does not pass its check.
@@ -56,7 +65,7 @@ def backup(paths: Paths, target: Path) -> int:
 def rolling_backup(paths: Paths, *, older_than_s: float) -> Path | None:
     """A backup in the home's own ``backups`` folder unless the newest there is younger than ``older_than_s``; the newest three are kept.
 
-    Raises as ``backup`` does.
+    Raises as ``backup_file`` does.
     """
     folder = paths.home / "backups"
     make_private_folder(folder)
@@ -64,7 +73,7 @@ def rolling_backup(paths: Paths, *, older_than_s: float) -> Path | None:
     if kept and time.time() - kept[-1].stat().st_mtime < older_than_s:
         return None
     target = folder / f"anycard-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}.db"
-    backup(paths, target)
+    backup_file(paths, target)
     for old in [*kept, target][:-_KEPT]:
         old.unlink(missing_ok=True)
     return target
@@ -73,7 +82,7 @@ def rolling_backup(paths: Paths, *, older_than_s: float) -> Path | None:
 def backup_before_migration(backend: Backend, paths: Paths, revision: str) -> None:
     """Beside the store, before Alembic changes it. PostgreSQL needs none: a migration there is one transaction on a server with its own."""
     if backend.dialect.name == "sqlite":
-        backup(paths, paths.home / f"anycard.before-migration-from-{revision or 'nothing'}.db")
+        backup_file(paths, paths.home / f"anycard.before-migration-from-{revision or 'nothing'}.db")
 
 
 def is_backup(path: Path) -> bool:

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import groupby
-from pathlib import Path
 
 import sqlalchemy
 
@@ -18,11 +17,13 @@ from anycard.store import ids, schema
 from anycard.store.backend import Backend, Connection, Cursor
 from anycard.store.backup import BACKUP_MARK, backup_before_migration
 from anycard.store.changes import Changes, Row
-from anycard.store.failures import StoreDamagedError, StoreError
+from anycard.store.failures import DiskFullError, StoreDamagedError, StoreError
 from anycard.store.ids import NextIds
 from anycard.store.sqlite import Sqlite
 from anycard.store.statements import Parameters, Statement, Statements
 from anycard.store.tables import metadata
+
+__all__ = ["DiskFullError", "Store", "StoreDamagedError"]
 
 _ORDER = ("jobs", "items", "attempts", "grants", "meta")
 _ID_GAP = (
@@ -119,10 +120,6 @@ class Store:
         for a file of up to 64 MiB."""
         with self._explained():
             return self.backend.find_damage()
-
-    def backup(self, target: Path) -> int:
-        """Writes one moment of the store to ``target``, an absolute path, while everything goes on; its bytes. See backup.py for errors."""
-        return self.backend.backup(target)
 
     def _insert(self, cursor: Cursor, table: str, rows: Iterable[Row]) -> None:
         """Rows of one shape that follow each other go together, so their order is kept."""

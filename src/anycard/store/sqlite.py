@@ -16,7 +16,7 @@ from sqlalchemy.pool import QueuePool
 
 from anycard.config import Paths
 from anycard.errors import AnycardError
-from anycard.store.backup import backup, newest_backup
+from anycard.store.backup import backup_file, newest_backup
 from anycard.store.failures import (
     StoreAccessError,
     StoreBusyError,
@@ -138,7 +138,7 @@ class Sqlite:
         return damaged(self._path, " ".join(first.split()), newest_backup(self._paths))
 
     def backup(self, target: Path) -> int:
-        return backup(self._paths, target)
+        return backup_file(self._paths, target)
 
     def _check(self, size: int) -> None:
         connection = sqlite3.connect(self._path, timeout=_BUSY_TIMEOUT_S, isolation_level=None)

@@ -1,0 +1,249 @@
+"""The read side: pages, look-ups and what the daemon needs to rebuild its memory. Rows are plain dicts, columns as in tables/.
+
+Pages use keys, not offsets: a page costs the same wherever it is. Each function takes a connection of ``Store.read``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import JSON, ColumnElement, Connection, Select, and_, cast, func, select, type_coerce
+
+from anycard.errors import NotFoundError, UsageError
+from anycard.store.changes import Row
+from anycard.store.tables import attempts, events, grants, items, jobs
+
+PAGE_ROWS = 100
+PAGE_ROWS_MAX = 1000
+ENDED_JOB_STATES = ("succeeded", "partly-failed", "failed", "cancelled")
+OPEN_ATTEMPT_STATES = ("starting", "running", "stopping")
+_ID_DIGITS_MAX = 18  # fits a 64-bit integer
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """``next_cursor`` asks for what follows; None: there is no more."""
+
+    rows: list[Row]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenState:
+    """What is not over yet. ``items``: of open jobs, all but the succeeded and cancelled ones (the failed ones too: failed.json names
+    them). ``attempts``: every one, ended ones too, of those items and of item -1 (a job's preparation), by number; a retry rule counts
+    them. ``grants``: of those attempts."""
+
+    jobs: list[Row]
+    items: list[Row]
+    attempts: list[Row]
+    grants: list[Row]
+
+
+def jobs_page(
+    connection: Connection,
+    *,
+    states: Collection[str] = (),
+    user: str | None = None,
+    name: str | None = None,
+    limit: int = PAGE_ROWS,
+    cursor: str | None = None,
+) -> Page:
+    """Jobs, newest first: all columns but ``spec_json``, of which only ``options`` is there, read.
+
+    ``states`` empty: any; ``"open"`` and ``"ended"`` stand for all such states. UsageError for a bad cursor.
+    """
+    columns = [
+        column for column in jobs.c if column is not jobs.c.spec_json
+    ]  # it may be long: a sweep's values are in it
+    query = select(*columns, _options(connection)).order_by(jobs.c.id.desc())
+    if states:
+        query = query.where(_in_states(states))
+    if user is not None:
+        query = query.where(jobs.c.user == user)
+    if name is not None:
+        query = query.where(jobs.c.name == name)
+    if cursor is not None:
+        query = query.where(jobs.c.id < _number(cursor))
+    return _page(connection, query, limit, "id")
+
+
+def job(connection: Connection, ref: str | int) -> Row:
+    """The job with this id, else the latest of this name; with ``options`` of its spec beside the columns.
+
+    NotFoundError when there is none.
+    """
+    text = str(ref)
+    query = select(jobs, _options(connection))
+    if text.isascii() and text.isdigit() and len(text) <= _ID_DIGITS_MAX:
+        found = _first(connection, query.where(jobs.c.id == int(text)))
+        if found is not None:
+            return found
+    found = _first(connection, query.where(jobs.c.name == text).order_by(jobs.c.id.desc()).limit(1))
+    if found is None:
+        raise NotFoundError("there is no job {ref}", hint="See them all: anycard jobs", ref=text)
+    return found
+
+
+def jobs_by_id(connection: Connection, ids: Collection[int]) -> dict[int, Row]:
+    """Those of ``ids`` that exist."""
+    return {row["id"]: row for row in _rows(connection, select(jobs).where(jobs.c.id.in_(ids)))} if ids else {}
+
+
+def jobs_of_submit(connection: Connection, submit_key: str) -> list[Row]:
+    """What a submit with this key made: one job, or the jobs of a pipeline, in order."""
+    first = (
+        select(jobs.c.pipeline).where(jobs.c.submit_key == submit_key, jobs.c.pipeline.is_not(None)).scalar_subquery()
+    )
+    return _rows(
+        connection,
+        select(jobs).where((jobs.c.submit_key == submit_key) | (jobs.c.pipeline == first)).order_by(jobs.c.id),
+    )
+
+
+def items_page(
+    connection: Connection,
+    job_id: int,
+    *,
+    states: Collection[str] = (),
+    limit: int = PAGE_ROWS,
+    cursor: str | None = None,
+) -> Page:
+    """A job's items by number, each with its last attempt: ``attempt_id``, ``folder``, ``engine``, ``attempt_number``, ``cards_json``
+    (null when none was made)."""
+    query = _items_with_last_attempt().where(items.c.job_id == job_id).order_by(items.c.item)
+    if states:
+        query = query.where(items.c.state.in_(states))
+    if cursor is not None:
+        query = query.where(items.c.item > _number(cursor))
+    return _page(connection, query, limit, "item")
+
+
+def items_by_number(connection: Connection, job_id: int, numbers: Collection[int]) -> list[Row]:
+    """These items as ``items_page`` gives them; NotFoundError for one that is not there."""
+    query = _items_with_last_attempt().where(items.c.job_id == job_id, items.c.item.in_(numbers)).order_by(items.c.item)
+    found = _rows(connection, query)
+    missing = set(numbers) - {row["item"] for row in found}
+    if missing:
+        raise NotFoundError(
+            "job {job} has no item {item}", hint="See its items: anycard job {job}", job=job_id, item=min(missing)
+        )
+    return found
+
+
+def attempts_of(connection: Connection, job_id: int, item: int) -> list[Row]:
+    """Every try of an item, first to last."""
+    return _rows(
+        connection,
+        select(attempts).where(attempts.c.job_id == job_id, attempts.c.item == item).order_by(attempts.c.number),
+    )
+
+
+def events_after(connection: Connection, after: int, *, job_id: int | None = None, limit: int = PAGE_ROWS) -> list[Row]:
+    """Events with a ``seq`` above ``after``, in order; of one job, or of all."""
+    query = select(events).where(events.c.seq > after).order_by(events.c.seq).limit(_bounded(limit))
+    if job_id is not None:
+        query = query.where(events.c.job_id == job_id)
+    return _rows(connection, query)
+
+
+def counts_by_state(connection: Connection) -> dict[str, int]:
+    """How many jobs are in each state; states without a job are left out."""
+    rows = connection.execute(select(jobs.c.state, func.count()).group_by(jobs.c.state)).tuples()
+    return dict(iter(rows))
+
+
+def load_open(connection: Connection) -> OpenState:
+    """Everything of open jobs that is not over, to rebuild the daemon's memory after a restart."""
+    is_open = jobs.c.id.in_(
+        select(jobs.c.id).where(jobs.c.state.not_in(ENDED_JOB_STATES))
+    )  # the inner one reads only the index
+    open_ids = select(jobs.c.id).where(is_open)
+    kept = and_(items.c.job_id.in_(open_ids), items.c.state.not_in(("succeeded", "cancelled")))
+    tried = select(items.c.job_id, items.c.item).where(kept, items.c.attempts > 0).subquery()
+    of_items = select(attempts).join(tried, and_(attempts.c.job_id == tried.c.job_id, attempts.c.item == tried.c.item))
+    of_preparation = select(attempts).where(attempts.c.job_id.in_(open_ids), attempts.c.item == -1)
+    left_open = select(attempts).where(attempts.c.state.in_(OPEN_ATTEMPT_STATES))
+    found = {row["id"]: row for query in (of_items, of_preparation, left_open) for row in _rows(connection, query)}
+    of_jobs = select(grants).where(grants.c.job_id.in_(open_ids))
+    held = select(grants).where(grants.c.to_utc.is_(None), grants.c.attempt_id.in_(select(left_open.subquery().c.id)))
+    granted = {
+        row["id"]: row for query in (of_jobs, held) for row in _rows(connection, query) if row["attempt_id"] in found
+    }
+    return OpenState(
+        jobs=_rows(connection, select(jobs).where(is_open).order_by(jobs.c.id)),
+        items=_rows(connection, select(items).where(kept).order_by(items.c.job_id, items.c.item)),
+        attempts=sorted(found.values(), key=lambda row: (row["job_id"], row["item"], row["number"])),
+        grants=sorted(granted.values(), key=lambda row: int(row["id"])),
+    )
+
+
+def _items_with_last_attempt() -> Select[Any]:
+    tries = attempts.alias("tries")
+    last = (
+        select(func.max(tries.c.number))
+        .where(tries.c.job_id == items.c.job_id, tries.c.item == items.c.item)
+        .correlate(items)
+        .scalar_subquery()
+    )
+    is_last = and_(attempts.c.job_id == items.c.job_id, attempts.c.item == items.c.item, attempts.c.number == last)
+    return select(
+        items,
+        attempts.c.id.label("attempt_id"),
+        attempts.c.number.label("attempt_number"),
+        attempts.c.folder,
+        attempts.c.engine,
+        grants.c.cards_json,
+    ).select_from(items.outerjoin(attempts, is_last).outerjoin(grants, grants.c.attempt_id == attempts.c.id))
+
+
+def _options(connection: Connection) -> ColumnElement[Any]:
+    """The list ``options`` of a spec, taken out by the database. SQLite reads JSON from text as it is; PostgreSQL wants a cast."""
+    if connection.dialect.name == "sqlite":
+        return type_coerce(jobs.c.spec_json, JSON)["options"].label("options")
+    return cast(jobs.c.spec_json, JSON)["options"].label("options")
+
+
+def _in_states(states: Collection[str]) -> ColumnElement[bool]:
+    named = [state for state in states if state not in ("open", "ended")]
+    if "ended" in states:
+        named += ENDED_JOB_STATES
+    condition: ColumnElement[bool] = jobs.c.state.in_(named)
+    if "open" in states:
+        condition = condition | jobs.c.state.not_in(ENDED_JOB_STATES)
+    return condition
+
+
+def _page(connection: Connection, query: Select[Any], limit: int, key: str) -> Page:
+    limit = _bounded(limit)
+    rows = _rows(connection, query.limit(limit + 1))
+    if len(rows) <= limit:
+        return Page(rows, None)
+    return Page(rows[:limit], str(rows[limit - 1][key]))
+
+
+def _bounded(limit: int) -> int:
+    if limit < 1:
+        raise UsageError("limit must be at least 1, not {limit}", limit=limit)
+    return min(limit, PAGE_ROWS_MAX)
+
+
+def _number(cursor: str) -> int:
+    if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= _ID_DIGITS_MAX):
+        raise UsageError(
+            "{cursor} is no cursor", hint="Use the next_cursor of the page before, as it is.", cursor=cursor
+        )
+    return int(cursor)
+
+
+def _first(connection: Connection, query: Select[Any]) -> Row | None:
+    row = connection.execute(query).mappings().first()
+    return None if row is None else dict(row)
+
+
+def _rows(connection: Connection, query: Select[Any]) -> list[Row]:
+    result = connection.execute(query)
+    names: Sequence[str] = tuple(result.keys())
+    return [dict(zip(names, row, strict=True)) for row in result.all()]
