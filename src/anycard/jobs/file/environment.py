@@ -114,11 +114,9 @@ def values_of(
         if value is None:
             value = environ.get(variable.name)
         if value is None:
-            what = "secret" if variable.secret else "variable"
             faults.add(
                 variable.place,
-                "The {what} {name} has no value: give it with --env {name}=VALUE or set it in your environment",
-                what=what,
+                "{name} has no value: give it with --env {name}=VALUE, or set it in your environment",
                 name=variable.name,
             )
         elif "\0" in value or not is_utf8(value) or len(value) > MAX_VALUE_BYTES:

@@ -62,10 +62,10 @@ class JobFileError(UsageError):
     def __init__(self, faults: Sequence[Fault]) -> None:
         self.faults = tuple(faults)
         if len(self.faults) == 1:
-            message = "{file} has a fault, nothing was submitted: {first}"
+            message = "Nothing was submitted. {first}"
         else:
-            message = "{file} has {count} faults, nothing was submitted. The first: {first}"
-        super().__init__(message, file=self.faults[0].file, count=len(self.faults), first=str(self.faults[0]))
+            message = "Nothing was submitted: {count} faults. The first: {first}"
+        super().__init__(message, count=len(self.faults), first=str(self.faults[0]))
 
     def faults_json(self) -> list[dict[str, Any]]:
         """The API's ``faults`` list."""
@@ -97,7 +97,7 @@ class Faults:
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The one of ``known`` that ``word`` was most likely meant to be; None when nothing resembles it."""
-    if not 0 < len(word) <= 64:
+    if not 3 <= len(word) <= 64:
         return None
     spellings = {name.lower().replace("-", "_"): name for name in known}
     found = difflib.get_close_matches(word.lower().replace("-", "_"), spellings, n=1, cutoff=0.65)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import glob
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -143,8 +143,9 @@ def _axis_values(node: Node, path: str, faults: Faults) -> tuple[str, ...]:
     return tuple(values)
 
 
-def expand(foreach: Foreach, workdir: Path, faults: Faults) -> tuple[Item, ...]:
-    """The items in a fixed order: files sorted by name, lines and matrix as written. Looks into ``workdir``; empty after a fault."""
+def expand(foreach: Foreach, workdir: Path, spell: Callable[[str], str], faults: Faults) -> tuple[Item, ...]:
+    """The items in a fixed order: files sorted by name, lines and matrix as written. Looks into ``workdir``; ``spell`` writes out ``~``
+    and variables in a path. Empty after a fault."""
     if isinstance(foreach, Matrix):
         names = [name for name, _ in foreach.axes]
         return tuple(
@@ -153,13 +154,14 @@ def expand(foreach: Foreach, workdir: Path, faults: Faults) -> tuple[Item, ...]:
     if isinstance(foreach, Count):
         return tuple({"index": str(index)} for index in range(foreach.count))
     if isinstance(foreach, Lines):
-        return _expand_lines(foreach, workdir, faults)
-    return _expand_files(foreach, workdir, faults)
+        return _expand_lines(foreach, workdir / spell(foreach.path), faults)
+    return _expand_files(foreach, workdir, spell, faults)
 
 
-def _expand_files(foreach: Files, workdir: Path, faults: Faults) -> tuple[Item, ...]:
+def _expand_files(foreach: Files, workdir: Path, spell: Callable[[str], str], faults: Faults) -> tuple[Item, ...]:
     found: set[str] = set()
-    for place, pattern in foreach.patterns:
+    for place, written_pattern in foreach.patterns:
+        pattern = spell(written_pattern)
         before = len(found)
         for path in itertools.islice(_matches(pattern, workdir), MAX_ITEMS + 1):
             found.add(path)
@@ -179,8 +181,7 @@ def _matches(pattern: str, workdir: Path) -> Iterator[str]:
             yield path
 
 
-def _expand_lines(foreach: Lines, workdir: Path, faults: Faults) -> tuple[Item, ...]:
-    path = workdir / foreach.path
+def _expand_lines(foreach: Lines, path: Path, faults: Faults) -> tuple[Item, ...]:
     try:
         with path.open("rb") as file:
             content = file.read(MAX_LIST_BYTES + 1)

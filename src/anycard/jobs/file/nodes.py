@@ -153,7 +153,7 @@ def _compose(text: str, file_name: str, faults: Faults) -> Iterator[Any]:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(file_name, mark.line + 1, mark.column + 1) if mark else _reached(yaml, file_name)
-        faults.add(_within(place, text), *_syntax_problem(error.problem or error.context or ""))
+        _add_syntax_fault(_within(place, text), error.problem or error.context or "", faults)
     except (YAMLError, YAMLStreamError, *_RUAMEL_SLIPS):
         faults.add(_within(_reached(yaml, file_name), text), "This is not YAML 1.2")
 
@@ -168,18 +168,21 @@ def _within(place: Place, text: str) -> Place:
     return place if place.line <= last.line else last
 
 
-def _syntax_problem(problem: str) -> tuple[str]:
+def _add_syntax_fault(place: Place, problem: str, faults: Faults) -> None:
     """A sentence for the mistakes people make; ruamel's own words, without the quoted text (it may be a secret), for the rest."""
     if "'\\t'" in problem:
-        return ("A tab stands where YAML wants spaces",)
-    if "undefined alias" in problem:
-        return ("There is no anchor of this name (a value that begins with * needs quotes)",)
-    if "mapping values are not allowed" in problem:
-        return ("A second ': ' in one line (a value that holds ': ' needs quotes), or the line is indented wrongly",)
-    if "could not find expected ':'" in problem:
-        return ("A key needs ': ' behind it, or the line is indented wrongly",)
-    bare = re.sub(r"'[^']{3,}'|\"[^\"]{3,}\"", "…", problem).replace("{", "{{").replace("}", "}}")
-    return ("This is not YAML: " + bare.splitlines()[0] if bare else "This is not YAML 1.2",)
+        faults.add(place, "A tab stands where YAML wants spaces")
+    elif "undefined alias" in problem:
+        faults.add(place, "There is no anchor of this name (a value that begins with * needs quotes)")
+    elif "mapping values are not allowed" in problem:
+        faults.add(
+            place, "A second ': ' in one line (a value that holds ': ' needs quotes), or the line is indented wrongly"
+        )
+    elif "could not find expected ':'" in problem:
+        faults.add(place, "A key needs ': ' behind it, or the line is indented wrongly")
+    else:
+        bare = re.sub(r"'[^'\s<]{3,}'|\"[^\"\s<]{3,}\"", "'…'", problem)
+        faults.add(place, "This is not YAML: {problem}", problem=" ".join(bare.split()))
 
 
 class _Builder:

@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 from anycard.jobs.file.environment import Variable, read_variables
 from anycard.jobs.file.faults import Faults, Place
-from anycard.jobs.file.nodes import MapNode, Node, Scalar, read_documents, written
+from anycard.jobs.file.nodes import MapNode, Node, Scalar, is_null, read_documents, written
 from anycard.jobs.file.own_keys import KEYS as OWN_KEYS
 from anycard.jobs.file.own_keys import OwnKeys, read_own_keys
 from anycard.jobs.file.readers import NAME, Section, read_job_name, read_mapping, read_text, read_whole
@@ -124,10 +124,10 @@ def _read_job(
     if not isinstance(node, MapNode):
         faults.add(node.place, "A job is a mapping (name: ..., run: ...), not {value}", value=written(node))
         return None
-    section = Section(node, "", faults, (*KEYS, *REFUSED), ignored=IGNORED, elsewhere=_ELSEWHERE)
-    for key, sentence in REFUSED.items():
-        if section.get(key):
-            faults.add(section.key(key).place, sentence, key=key)
+    section = Section(node, "", faults, KEYS, ignored=(*IGNORED, *REFUSED), elsewhere=_ELSEWHERE)
+    for key, value in node.entries:
+        if key.text in REFUSED and not is_null(value):
+            faults.add(key.place, REFUSED[key.text], key=key.text)
     name, workdir, resources_node, own_node = (section.get(key) for key in ("name", "workdir", "resources", "anycard"))
     _check_one_node(section, faults)
     resources = read_resources(resources_node, faults) if resources_node else Resources()

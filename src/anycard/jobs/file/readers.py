@@ -69,14 +69,17 @@ class Section:
         if near is None:
             other = nearest(word, elsewhere)
             near = elsewhere[other] if other else None
-        where = self.path or "a job file"
-        if near:
-            faults.add(place, "{value} is not a key of {where}", value=word, nearest=near, where=where)
-        else:
-            known_keys = ", ".join(known)
+        if near and self.path:
+            faults.add(place, "{value} is not a key of {where}", value=word, nearest=near, where=self.path)
+        elif near:
+            faults.add(place, "{value} is not a key of a job file", value=word, nearest=near)
+        elif self.path:
+            keys = ", ".join(known)
             faults.add(
-                place, "{value} is not a key of {where}; its keys: {known}", value=word, where=where, known=known_keys
+                place, "{value} is not a key of {where}, which has {keys}", value=word, where=self.path, keys=keys
             )
+        else:
+            faults.add(place, "{value} is not a key of a job file, which has {keys}", value=word, keys=", ".join(known))
 
 
 def read_mapping(node: Node, key: str, faults: Faults) -> MapNode | None:

@@ -1,7 +1,8 @@
 """A parsed job, or a bare command, to a JobSpec: what must be looked up on the machine, as the submitting user.
 
-Paths: a relative ``workdir`` counts from the folder of the job file, so that a file means the same wherever it is submitted from; without
-``workdir`` the job runs in the folder where the submitter stood. Every other relative path counts from the workdir.
+Paths: a job runs in its file's folder, or in ``workdir``, which counts from that folder: so a file means the same wherever it is
+submitted from. A command, or a file read from standard input, starts from where the submitter stood. Every other relative path
+counts from the workdir.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from anycard.jobs.spec import JobSpec, Mount, ReleaseRule, RetryRule
 from anycard.model.text import Text
 
 OPTIONS = ("name", "cpus", "memory", "accelerators", "priority", "time_limit", "parallel", "retry", "held")
+STANDARD_INPUT = ("", "-", "<stdin>")  # file names that name no folder
 MAX_ARGV_BYTES = 1024 * 1024
 _DEFAULT_GRACE_S = 30.0
 
@@ -71,7 +73,11 @@ def resolve(
     given = _checked_given(given or {}, faults)
     envs, secrets = _variables(job, given, environ, faults)
     workdir = _workdir(job, cwd, environ, envs, faults)
-    items = expand(job.own.foreach, workdir, faults) if job.own.foreach and workdir else None
+    items = (
+        expand(job.own.foreach, workdir, lambda path: _expand(path, environ, envs), faults)
+        if job.own.foreach and workdir
+        else None
+    )
     mounts = tuple(
         _mount(mount.target, mount.source, mount.place, workdir, environ, envs, faults)
         for mount in job.mounts
@@ -206,10 +212,9 @@ def _workdir(
     if not start.is_absolute():
         faults.add(place, "The folder {value} of the submitter is not an absolute path", value=cwd)
         return None
-    folder = start
+    folder = start if job.command or job.file_name in STANDARD_INPUT else (start / job.file_name).parent
     if job.workdir is not None:
-        from_file = start if job.file_name in ("", "-") else (start / job.file_name).parent
-        folder = from_file / _expand(job.workdir, environ, envs)
+        folder = folder / _expand(job.workdir, environ, envs)
     try:
         folder = folder.resolve(strict=True)
         is_folder = folder.is_dir()
