@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 _GAP = "  "
 # A word, a run of blanks, or one wide character with the closing punctuation that must not begin a line.
-_TOKEN = re.compile(r"[\u2e80-\uffef][，。、；：！？）】”]*|[^\s\u2e80-\uffef]+|\s+")
+_TOKEN = r"[\u2e80-\uffef][，。、；：！？）】”]*|[^\s\u2e80-\uffef]+|\s+"
 
 
 def width(text: str) -> int:
@@ -64,8 +64,10 @@ def table(
 
 def wrap(text: str, columns: int) -> list[str]:
     """``text`` in lines of at most ``columns``; breaks between words, and between any two wide characters."""
+    if text.isascii() and len(text) <= columns:
+        return [text.rstrip()]
     lines, current = [], ""
-    for token in _TOKEN.findall(text):
+    for token in re.findall(_TOKEN, text):
         if width(current) + width(token.rstrip()) > columns and current.strip():
             lines.append(current.rstrip())
             current = "" if token.isspace() else token
