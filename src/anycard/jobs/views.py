@@ -17,9 +17,14 @@ _DEMAND_FIELDS = ("cpus", "memory_bytes", "card_count", "card")
 
 
 def job_json(
-    row: Mapping[str, Any], paths: Paths, *, position: int | None = None, sooner: Text | None = None
+    row: Mapping[str, Any],
+    paths: Paths,
+    *,
+    position: int | None = None,
+    why: Text | None = None,
+    sooner: Text | None = None,
 ) -> dict[str, Any]:
-    """JOB. ``position`` (1 is next) and ``sooner`` are what the daemon knows of a waiting job and the store does not."""
+    """JOB. ``position`` (1 is next), ``why`` and ``sooner`` are what the daemon knows of a waiting job and the store does not."""
     failed_file = paths.job(row["id"]) / "failed.json"
     return {
         "schema": JOB_SCHEMA,
@@ -34,7 +39,7 @@ def job_json(
         "submitted_at": rfc3339(row["submitted_at"]),
         "started_at": rfc3339(row["first_granted_at"]),
         "ended_at": rfc3339(row["ended_at"]),
-        **_reason(row["reason_json"]),
+        **(_reason(row["reason_json"]) if why is None else _reason_of(why)),
         "position": position,
         "sooner": None if sooner is None else str(sooner),
         "counts": {
@@ -94,5 +99,8 @@ def _reason(reason_json: str | None) -> dict[str, Any]:
     """The same reason three times: in English for people, and as key and values for faces that translate."""
     if not reason_json:
         return {"reason": None, "reason_msgid": None, "reason_params": None}
-    text = Text.from_json(json.loads(reason_json))
+    return _reason_of(Text.from_json(json.loads(reason_json)))
+
+
+def _reason_of(text: Text) -> dict[str, Any]:
     return {"reason": str(text), "reason_msgid": text.msgid, "reason_params": dict(text.params)}

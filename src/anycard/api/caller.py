@@ -1,0 +1,101 @@
+"""Who calls: by the kernel's word on a unix socket, by token on loopback TCP."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import hmac
+import os
+import pwd
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from fastapi import Request
+
+from anycard.errors import ForbiddenError
+from anycard.jobs.files import write_private
+
+PEER = "uid"  # scope["client"] is ("uid:UID:GID", pid) for a unix socket, see server.py
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """``admin`` may act on everybody's jobs: root, and the daemon's own user."""
+
+    uid: int
+    gid: int
+    user: str
+    admin: bool
+
+
+class Gate:
+    """Decides who a request is from. ``shared`` False: only the daemon's own user and root may come in at all."""
+
+    def __init__(self, token_file: Path, *, shared: bool) -> None:
+        self._token_file = token_file
+        self._shared = shared
+
+    def caller(self, request: Request) -> Caller:
+        """Raises ForbiddenError when the caller is nobody we let in."""
+        host, _ = request.scope.get("client") or ("", 0)
+        if host.startswith(f"{PEER}:"):
+            _, uid, gid = host.split(":")
+            return self._known(int(uid), int(gid))
+        self._check_origin(request)
+        self._check_token(request.headers.get("authorization", ""))
+        return self._known(os.getuid(), os.getgid())
+
+    def make_token(self) -> str:
+        """A fresh token for TCP; only its hash is kept."""
+        token = secrets.token_urlsafe(32)
+        write_private(self._token_file, _digest(token).encode())
+        return token
+
+    def _known(self, uid: int, gid: int) -> Caller:
+        own = uid in (os.getuid(), 0)
+        if not own and not self._shared:
+            raise ForbiddenError(
+                "this daemon serves only the user it runs as",
+                hint="a shared daemon is started with `anycard up --shared`",
+            )
+        return Caller(uid, gid, user_name(uid), own)
+
+    def _check_token(self, header: str) -> None:
+        kind, _, token = header.partition(" ")
+        try:
+            known = self._token_file.read_text().strip()
+        except FileNotFoundError:
+            known = ""
+        if kind.lower() != "bearer" or not known or not hmac.compare_digest(known, _digest(token)):
+            raise ForbiddenError(
+                "a valid token is needed over TCP",
+                hint="send `Authorization: Bearer TOKEN`; `anycard up --port` prints one",
+            )
+
+    def _check_origin(self, request: Request) -> None:
+        """A page of another site must not reach us through the visitor's browser (DNS rebinding, CSRF)."""
+        host = request.headers.get("host", "").rsplit(":", 1)[0].strip("[]")
+        if host not in ("127.0.0.1", "localhost", "::1"):
+            raise ForbiddenError(
+                "requests for the host {host} are not answered", hint="use 127.0.0.1 or localhost", host=host
+            )
+        origin = request.headers.get("origin")
+        if origin is not None and origin.split("//")[-1].rsplit(":", 1)[0].strip("[]") not in (
+            "127.0.0.1",
+            "localhost",
+            "::1",
+        ):
+            raise ForbiddenError("requests from {origin} are not answered", origin=origin)
+
+
+@functools.lru_cache(maxsize=1000)
+def user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()

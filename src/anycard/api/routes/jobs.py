@@ -1,0 +1,133 @@
+"""/v1/jobs: submit, list, look, follow, act."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Query, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+
+from anycard.api.caller import Caller
+from anycard.api.shapes import CancelRequest, Problem, RetryRequest, SubmitRequest, Submitted
+from anycard.jobs.checking import Request as Submission
+from anycard.jobs.service import Jobs
+
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"], responses={"4XX": {"model": Problem}, "5XX": {"model": Problem}})
+
+Limit = Annotated[int, Query(ge=1, le=1000)]
+_LOG_CHUNK = 256 * 1024
+
+
+def _parts(request: Request) -> tuple[Jobs, Caller]:
+    state = request.app.state
+    return state.service, state.gate.caller(request)
+
+
+@router.post("", status_code=201, responses={201: {"model": Submitted}})
+async def submit(request: Request, body: SubmitRequest) -> JSONResponse:
+    """Checks the job file or command and queues it. Durable when answered. All faults of a file come at once."""
+    service, caller = _parts(request)
+    return JSONResponse(await service.submit(Submission(**body.model_dump()), caller), status_code=201)
+
+
+@router.get("")
+async def page(
+    request: Request,
+    state: str | None = None,
+    user: str | None = None,
+    name: str | None = None,
+    limit: Limit = 100,
+    cursor: str | None = None,
+) -> JSONResponse:
+    """Jobs, newest first."""
+    service, _ = _parts(request)
+    return JSONResponse(await service.page(state=state, user=user, name=name, limit=limit, cursor=cursor))
+
+
+@router.get("/{ref}")
+async def job(request: Request, ref: str) -> JSONResponse:
+    """One job by id, or the latest of a name."""
+    service, _ = _parts(request)
+    return JSONResponse(await service.job(ref))
+
+
+@router.get("/{ref}/items")
+async def items(
+    request: Request, ref: str, state: str | None = None, limit: Limit = 100, cursor: str | None = None
+) -> JSONResponse:
+    """Its items by number."""
+    service, caller = _parts(request)
+    return JSONResponse(await service.items(ref, caller, state=state, limit=limit, cursor=cursor))
+
+
+@router.get("/{ref}/events")
+async def events(request: Request, ref: str, after: int = 0, limit: Limit = 100) -> JSONResponse:
+    """What happened to it, oldest first."""
+    service, caller = _parts(request)
+    return JSONResponse(await service.events(ref, caller, after=after, limit=limit))
+
+
+@router.get("/{ref}/watch")
+async def watch(request: Request, ref: str) -> Response:
+    """JSON lines {job, items that changed}, at once and at each change, until the job is over."""
+    service, caller = _parts(request)
+    news = await service.watch(ref, caller)
+    return StreamingResponse(_lines(news), media_type="application/x-ndjson")
+
+
+@router.get("/{ref}/log")
+async def log(
+    request: Request,
+    ref: str,
+    item: int = 0,
+    attempt: int | None = None,
+    follow: bool = False,
+    tail: Annotated[int | None, Query(ge=0)] = None,
+) -> Response:
+    """A log's bytes as the program wrote them; ``item`` -1 is the job's setup."""
+    service, caller = _parts(request)
+    chunks = await service.log(ref, caller, item=item, attempt=attempt, follow=follow, tail=tail)
+    return StreamingResponse(
+        chunks, media_type="text/plain; charset=utf-8", headers={"X-Content-Type-Options": "nosniff"}
+    )
+
+
+@router.post("/{ref}/cancel")
+async def cancel(
+    request: Request, ref: str, body: Annotated[CancelRequest, Body(default_factory=CancelRequest)]
+) -> JSONResponse:
+    """Ends the job or one item: what waits at once, what runs by the stop signal and its grace."""
+    service, caller = _parts(request)
+    return JSONResponse(await service.cancel(ref, caller, item=body.item))
+
+
+@router.post("/{ref}/retry")
+async def retry(request: Request, ref: str, body: RetryRequest) -> JSONResponse:
+    """Queues failed items again, with a fresh retry budget and their checkpoints."""
+    service, caller = _parts(request)
+    return JSONResponse(await service.retry(ref, caller, items=body.items))
+
+
+@router.post("/{ref}/hold")
+async def hold(request: Request, ref: str) -> JSONResponse:
+    """Nothing more of it starts; what runs goes on."""
+    service, caller = _parts(request)
+    return JSONResponse(await service.hold(ref, caller, held=True))
+
+
+@router.post("/{ref}/release")
+async def release(request: Request, ref: str) -> JSONResponse:
+    """Lets a held job go."""
+    service, caller = _parts(request)
+    return JSONResponse(await service.hold(ref, caller, held=False))
+
+
+async def _lines(news: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]:
+    try:
+        async for line in news:
+            yield json.dumps(line, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+    except asyncio.CancelledError:  # the daemon stops or the client left: the stream just ends
+        return

@@ -1,0 +1,104 @@
+"""The daemon as its API shows it: cards, status, prune, backup, down."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anycard
+from anycard.cards.views import card_json
+from anycard.config import Paths
+from anycard.host.clock import now
+from anycard.jobs.dispatch import Dispatcher
+from anycard.jobs.lifecycle import stop
+from anycard.jobs.states import JobState
+from anycard.jobs.turn import Turn
+from anycard.model.end_reason import EndReason
+from anycard.model.instant import rfc3339
+from anycard.store.backup import back_up
+from anycard.store.engine import Store
+from anycard.store.prune import prune
+from anycard.store.queries import counts_by_state
+
+
+class System:
+    """``end`` asks the daemon's main loop to stop. ``mode`` is "personal" or "shared"."""
+
+    def __init__(
+        self, paths: Paths, store: Store, dispatcher: Dispatcher, *, mode: str, end: Callable[[], None]
+    ) -> None:
+        self._paths = paths
+        self._store = store
+        self._dispatcher = dispatcher
+        self._mode = mode
+        self._end = end
+        self._started = now()
+
+    async def cards(self) -> dict[str, Any]:
+        machine = self._dispatcher.machine
+        host = self._dispatcher.host()
+        states = {state.id: state for state in host.cards}
+        _, _, granted = self._dispatcher.board.granted()
+        rows = []
+        for card in machine.cards:
+            row = card_json(card)
+            state = states.get(card.id)
+            attempt = self._dispatcher.board.attempts.get(granted.get(card.id, -1))
+            row["free"] = state.free if state else None
+            row["not_free_because"] = str(state.why) if state and state.why else None
+            row["job"] = attempt.job_id if attempt else None
+            row["item"] = attempt.item if attempt else None
+            if not card.is_accelerator:
+                row["cores_free"] = round(host.cpus_free, 3)
+            rows.append(row)
+        problems = [
+            {"vendor": problem.vendor, "message": str(problem.reason)} for problem in machine.inventory.problems
+        ]
+        return {"schema": "anycard.cards/1", "host": os.uname().nodename, "cards": rows, "problems": problems}
+
+    async def status(self) -> dict[str, Any]:
+        by_state = await asyncio.to_thread(self._counts)
+        moment = now()
+        paused = self._dispatcher.machine.paused
+        return {
+            "schema": "anycard.status/1",
+            "version": anycard.__version__,
+            "pid": os.getpid(),
+            "home": str(self._paths.home),
+            "mode": self._mode,
+            "started_at": rfc3339(self._started.utc_s),
+            "uptime_s": round(moment.seconds_since(self._started), 3),
+            "paused": str(paused) if paused else None,
+            "jobs": {state.value: by_state.get(state.value, 0) for state in JobState},
+            "attempts_running": len(self._dispatcher.board.attempts),
+            "engine": self._dispatcher.engine.name,
+            "store": self._store.backend.name,
+        }
+
+    async def prune(self, older_than_s: float, *, dry_run: bool) -> dict[str, Any]:
+        before = now().utc_s - older_than_s
+        done = await asyncio.to_thread(prune, self._store, self._paths, before, dry_run=dry_run)
+        return {"schema": "anycard.pruned/1", "dry_run": dry_run, **done}
+
+    async def backup(self, path: str) -> dict[str, Any]:
+        size = await asyncio.to_thread(back_up, self._store, Path(path))
+        return {"schema": "anycard.backup/1", "path": path, "bytes": size}
+
+    async def down(self, *, stop_attempts: bool) -> dict[str, Any]:
+        if stop_attempts:
+            await self._dispatcher.ask(self._stop_all)
+        left = len(self._dispatcher.board.attempts)
+        asyncio.get_running_loop().call_later(0.05, self._end)  # after the answer went out
+        return {"schema": "anycard.down/1", "pid": os.getpid(), "attempts_running": left}
+
+    def _stop_all(self, turn: Turn) -> None:
+        board = self._dispatcher.board
+        for attempt in board.attempts.values():
+            stop(turn, board.jobs[attempt.job_id], attempt, EndReason.CANCELLED)
+
+    def _counts(self) -> dict[str, int]:
+        with self._store.read() as connection:
+            return counts_by_state(connection)

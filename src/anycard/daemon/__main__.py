@@ -1,0 +1,5 @@
+import sys
+
+from anycard.daemon.main import main
+
+sys.exit(main())

@@ -1,0 +1,395 @@
+"""The loop: inputs -> board -> plan -> grants -> one commit -> engine. Everything that changes a job passes here, one turn at a time.
+
+While one turn commits (off this thread), the next one's inputs gather: that is the group commit. Nobody is answered and nothing is
+started before the commit; if it fails, the board is rebuilt from the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from anycard.cards.visibility import visibility_env
+from anycard.config import Paths
+from anycard.engines.protocol import AttemptStatus, Engine, Phase
+from anycard.errors import AnycardError, UnavailableError
+from anycard.host.clock import now
+from anycard.jobs import environment, files, lifecycle, prepare
+from anycard.jobs.board import PREPARE, Attempt, Board, OpenJob
+from anycard.jobs.file.foreach import item_variables
+from anycard.jobs.outcome import Outcome, classify
+from anycard.jobs.reload import load_board, resume_orders
+from anycard.jobs.states import ItemState
+from anycard.jobs.turn import Turn
+from anycard.jobs.upkeep import Upkeep
+from anycard.model.demand import Demand
+from anycard.model.end_reason import EndReason
+from anycard.model.text import Text
+from anycard.scheduling.plan import HostState, Plan, Policy, QueuedJob, Snapshot, WaitReason
+from anycard.scheduling.planner import plan
+from anycard.store.engine import DiskFullError, Store
+
+log = logging.getLogger("anycard.dispatch")
+T = TypeVar("T")
+
+HOUSEKEEPING_S = 5.0
+_MIN_CPUS = 0.001
+
+
+class Dispatcher:
+    """Owns the board. ``machine`` keeps what is seen of the cards; ``shell`` runs scripts."""
+
+    def __init__(self, *, paths: Paths, store: Store, engine: Engine, machine: Upkeep, shell: str) -> None:
+        self.paths = paths
+        self.store = store
+        self.engine = engine
+        self.machine = machine
+        self.shell = shell
+        self.board = Board()
+        self._inputs: list[Callable[[Turn], None]] = []
+        self._wake = asyncio.Event()
+        self._timers: list[float] = []
+        self._stopping = False
+        self._reasons: tuple[int, Plan] | None = None
+        self._version = 0  # of the board: counts turns that changed it
+        self._watchers: dict[int, set[Watcher]] = {}
+
+    # ---- what others call -------------------------------------------------------------------------------------------------
+
+    async def ask(self, apply: Callable[[Turn], T]) -> T:
+        """Runs ``apply`` in the next turn; returns its value once that turn is durable. Its AnycardError comes back as it is."""
+        if self._stopping:
+            raise UnavailableError("the daemon is stopping", hint="start it again with `anycard up -d`")
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        def run(turn: Turn) -> None:
+            try:
+                value = apply(turn)
+            except AnycardError as error:
+                turn.reply(future, error)
+            else:
+                turn.reply(future, value)
+
+        self._put(run)
+        return await future
+
+    def reasons(self) -> Mapping[int, WaitReason]:
+        """Why each waiting job waits; planned anew only when the board changed since."""
+        if self._reasons is None or self._reasons[0] != self._version:
+            self._reasons = (
+                self._version,
+                plan(self._snapshot(), Policy(self.machine.paused, max_starts=0), now().utc_s),
+            )
+        return self._reasons[1].reasons
+
+    def host(self) -> HostState:
+        return self.machine.host_state(self.board)
+
+    def watch(self, job_id: int) -> Watcher:
+        """News of one job; close it when done."""
+        watcher = Watcher(self, job_id)
+        self._watchers.setdefault(job_id, set()).add(watcher)
+        return watcher
+
+    # ---- the loop ---------------------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Rebuilds the board, finds what runs, and starts what was granted but not started."""
+        self.board = await asyncio.to_thread(load_board, self.store)
+        for attempt in self.board.attempts.values():
+            self.machine.locks.take(attempt.allocation.card_ids)
+        orders = resume_orders(self.board, self._order, self.paths)
+        await self.engine.open(orders)
+        for attempt in self.board.attempts.values():
+            if attempt.stop_reason is not None:
+                grace = self.board.jobs[attempt.job_id].spec.stop_grace_s
+                await self.engine.stop(attempt.id, attempt.stop_reason, grace)
+
+    async def run(self) -> None:
+        """Until ``stop``. A turn that fails for a reason nobody planned for ends the daemon: the next one starts from the store."""
+        reports = asyncio.create_task(self._follow_reports(), name="engine reports")
+        try:
+            while not (self._stopping and not self._inputs):
+                await self._wait()
+                await self._turn()
+                if reports.done():
+                    await reports
+        finally:
+            reports.cancel()
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._wake.set()
+
+    def _put(self, apply: Callable[[Turn], None]) -> None:
+        self._inputs.append(apply)
+        self._wake.set()
+
+    def nudge(self) -> None:
+        """Something outside the board changed (cards, disk): plan again."""
+        self._version += 1
+        self._put(self._upkeep)
+
+    def wake_at(self, utc_s: float) -> None:
+        heapq.heappush(self._timers, utc_s)
+
+    async def _wait(self) -> None:
+        timeout = HOUSEKEEPING_S
+        if self._timers:
+            timeout = min(timeout, max(0.0, self._timers[0] - now().utc_s))
+        try:
+            async with asyncio.timeout(timeout):
+                await self._wake.wait()
+        except TimeoutError:
+            self._put(self._upkeep)  # nothing came: look at limits, the disk and the cards
+        self._wake.clear()
+
+    async def _turn(self) -> None:
+        turn = Turn(now())
+        inputs, self._inputs = self._inputs, []
+        for apply in inputs:
+            apply(turn)
+        while self._timers and self._timers[0] <= turn.now.utc_s:
+            heapq.heappop(self._timers)
+        self._place(turn)
+        if turn.changes or turn.files:
+            self._version += 1
+            try:
+                await asyncio.to_thread(self._settle, turn)
+            except AnycardError as error:
+                await self._give_up_turn(turn, error)
+                return
+        await self._effects(turn)
+
+    def _settle(self, turn: Turn) -> None:
+        """Files first, each repeatable, then the commit. Runs in a worker thread; the loop waits for it, so nothing else writes."""
+        try:
+            for work in turn.files:
+                work()
+            self.store.commit(turn.changes)
+        except (DiskFullError, OSError) as error:
+            if not self.machine.note_disk_full(error):
+                raise _as_unavailable(error) from error
+            for work in turn.files:  # the reserve was freed: once more
+                work()
+            self.store.commit(turn.changes)
+
+    async def _effects(self, turn: Turn) -> None:
+        if turn.starts:
+            await self.engine.start(turn.starts)
+        for attempt_id, why, grace in turn.stops:
+            await self.engine.stop(attempt_id, why, grace)
+        if turn.forgets:
+            await self.engine.forget(turn.forgets)
+        for future, value in turn.replies:
+            if future.cancelled():
+                continue
+            if isinstance(value, AnycardError):
+                future.set_exception(value)
+            else:
+                future.set_result(value)
+        for job_id, item in turn.touched:
+            for watcher in self._watchers.get(job_id, ()):
+                watcher.tell(item)
+
+    async def _give_up_turn(self, turn: Turn, error: AnycardError) -> None:
+        """Nothing of the turn happened: say so to those who asked, and begin again from what is durable."""
+        log.error("a turn could not be recorded: %s", error)
+        for future, _ in turn.replies:
+            if not future.done():
+                future.set_exception(error)
+        await self.open()
+        await asyncio.sleep(1.0)
+
+    # ---- placing ----------------------------------------------------------------------------------------------------------
+
+    def _place(self, turn: Turn) -> None:
+        if not self.board.queue or self._stopping:
+            return
+        host = self.host()
+        if host.cpus_free < _MIN_CPUS:
+            return
+        policy = Policy(self.machine.paused)
+        result = plan(self._snapshot(host), policy, turn.now.utc_s)
+        for placement in result.placements:
+            job = self.board.jobs[placement.job_id]
+            item = PREPARE if not job.prepared else job.ready.popleft()
+            if item == PREPARE and job.prepare_key is not None:
+                self.board.setups[job.prepare_key] = job.id
+            self.machine.locks.take(placement.allocation.card_ids)
+            lifecycle.start(
+                turn,
+                self.board,
+                job,
+                item,
+                placement.allocation,
+                engine=self.engine.name,
+                paths=self.paths,
+                **self._order(job, item, placement.allocation.card_ids),
+            )
+
+    def _snapshot(self, host: HostState | None = None) -> Snapshot:
+        at = now().utc_s
+        return Snapshot(host or self.host(), tuple(self._queued(job, at) for job in self.board.in_order()))
+
+    def _queued(self, job: OpenJob, at: float) -> QueuedJob:
+        job.wake(at)
+        spec = job.spec
+        options = spec.options
+        ready, waiting = len(job.ready), None
+        if job.delayed:
+            self.wake_at(job.delayed[0][0])
+        if job.held:
+            ready, waiting = 0, Text("is held; `anycard release {job}` lets it go", {"job": job.id})
+        elif job.upstream:
+            ready, waiting = 0, Text("waits for job {job} to succeed", {"job": min(job.upstream)})
+        elif spec.not_before is not None and spec.not_before > at:
+            self.wake_at(spec.not_before)
+            ready, waiting = 0, Text("waits for its start time")
+        elif not job.prepared:
+            ready, waiting = self._prepare_ready(job, at)
+            options = (Demand(cpus=lifecycle.PREPARE_CPUS),)
+        elif not ready:
+            waiting = Text("waits before it tries again")
+        elif spec.parallel is not None and job.items_running >= spec.parallel:
+            ready, waiting = (
+                0,
+                Text("runs as many items at once as its file allows ({parallel})", {"parallel": spec.parallel}),
+            )
+        elif spec.parallel is not None:
+            ready = min(ready, spec.parallel - job.items_running)
+        avoid = frozenset[str]()
+        if ready and job.notes and job.ready:
+            note = job.notes.get(job.ready[0])
+            avoid = note.avoid if note else avoid
+        return QueuedJob(job.id, spec.priority, job.id, options, ready, waiting, avoid)
+
+    def _prepare_ready(self, job: OpenJob, at: float) -> tuple[int, Text | None]:
+        if PREPARE in job.running:
+            return 0, Text("its setup is running")
+        if job.prepare_not_before > at:
+            self.wake_at(job.prepare_not_before)
+            return 0, Text("waits before its setup is tried again")
+        other = self.board.setups.get(job.prepare_key or "")
+        if other is not None:
+            return 0, Text("waits for the same setup, which job {job} is running", {"job": other})
+        if prepare.already_done(job, self.paths):
+            job.prepared = True
+            return 0, None
+        return 1, None
+
+    def _order(self, job: OpenJob, item: int, card_ids: tuple[str, ...]) -> dict[str, Any]:
+        """What ``lifecycle.start`` needs beside the placement; the same again when a lost start is repeated."""
+        by_id = {card.id: card for card in self.machine.cards}
+        granted = [by_id[card_id] for card_id in card_ids if card_id in by_id]
+        secrets = files.read_secrets(self.paths.job(job.id)) if job.spec.secrets else {}
+        argv = (
+            prepare.argv(job, self.paths, self.shell)
+            if item == PREPARE
+            else environment.argv(job, self.paths, self.shell)
+        )
+        return {
+            "argv": argv,
+            "visibility": visibility_env(granted),
+            "item_variables": item_variables(job.values(item)),
+            "secrets": secrets,
+        }
+
+    # ---- reports and upkeep -----------------------------------------------------------------------------------------------
+
+    async def _follow_reports(self) -> None:
+        async for status in self.engine.reports():
+            if status.phase is Phase.ENDED:
+                attempt = self.board.attempts.get(status.id)
+                failed = status.exit_code != 0 and attempt is not None
+                tail = (
+                    await asyncio.to_thread(files.read_tail, Path(attempt.folder) / "log") if failed and attempt else ""
+                )
+                self._put(partial(self._ended, status, tail))
+            elif status.phase is Phase.RUNNING:
+                self._put(partial(self._running, status))
+
+    def _running(self, status: AttemptStatus, turn: Turn) -> None:
+        attempt = self.board.attempts.get(status.id)
+        if attempt is not None:
+            lifecycle.seen_running(turn, self.board.jobs[attempt.job_id], attempt, status)
+
+    def _ended(self, status: AttemptStatus, tail: str, turn: Turn) -> None:
+        attempt = self.board.attempts.get(status.id)
+        if attempt is None:  # recorded already, the engine had not heard so
+            turn.forgets.append(status.id)
+            return
+        job = self.board.jobs[attempt.job_id]
+        outcome = self._classify(attempt, status, tail)
+        lifecycle.end(turn, self.board, job, attempt, status, outcome, self.paths)
+        self.machine.locks.give_back(attempt.allocation.card_ids)
+
+    def _classify(self, attempt: Attempt, status: AttemptStatus, tail: str) -> Outcome:
+        return classify(
+            status,
+            stop_reason=attempt.stop_reason,
+            log_tail=_without_header(tail),
+            disk_is_full=self.machine.disk_is_low(),
+            cards_lost=self.machine.lost_among(attempt.allocation.card_ids),
+            is_setup=attempt.item == PREPARE,
+            this_boot=attempt.started.boot_id == now().boot_id,
+        )
+
+    def _upkeep(self, turn: Turn) -> None:
+        """Every few quiet seconds: limits that only the daemon can judge."""
+        for attempt, why in self.machine.to_stop(self.board, turn.now):
+            lifecycle.stop(turn, self.board.jobs[attempt.job_id], attempt, why)
+        for job in self.machine.past_max_release(self.board, turn.now):
+            words = Text("the job held its cards and CPUs as long as `release: max` allows")
+            lifecycle.drop_queued(turn, self.board, job, ItemState.FAILED, EndReason.MAX_RELEASED, words)
+            lifecycle.settle(turn, self.board, job, self.paths)
+
+
+class Watcher:
+    """Collects which items of one job changed, until asked."""
+
+    def __init__(self, dispatcher: Dispatcher, job_id: int) -> None:
+        self._dispatcher = dispatcher
+        self.job_id = job_id
+        self._items: set[int] = set()
+        self._news = asyncio.Event()
+
+    def tell(self, item: int) -> None:
+        self._items.add(item)
+        self._news.set()
+
+    async def next(self, timeout_s: float) -> set[int]:
+        """Item numbers that changed (-1: the job itself); empty after ``timeout_s`` quiet seconds."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._news.wait()
+        except TimeoutError:
+            return set()
+        self._news.clear()
+        changed, self._items = self._items, set()
+        return changed
+
+    def close(self) -> None:
+        watchers = self._dispatcher._watchers.get(self.job_id)
+        if watchers is not None:
+            watchers.discard(self)
+            if not watchers:
+                del self._dispatcher._watchers[self.job_id]
+
+
+def _as_unavailable(error: Exception) -> AnycardError:
+    if isinstance(error, AnycardError):
+        return error
+    return UnavailableError("a file of anycard could not be written: {why}", why=str(error))
+
+
+def _without_header(tail: str) -> str:
+    """The log's tail without our own opening line, so that an empty log shows no last line."""
+    if tail.startswith("[anycard] job "):
+        return tail.partition("\n")[2]
+    return tail

@@ -1,0 +1,293 @@
+"""What anybody may ask about jobs, whoever's face it comes through: one door."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Protocol, TypeVar
+
+from anycard.config import Paths
+from anycard.errors import ConflictError, ForbiddenError, NotFoundError, UsageError
+from anycard.jobs import actions, files, prepare, views
+from anycard.jobs.admit import Admitted, NewJob, Submission, admit
+from anycard.jobs.board import OpenJob
+from anycard.jobs.checking import CheckedJob, Request, check_as
+from anycard.jobs.dispatch import Dispatcher
+from anycard.jobs.logs import read_log
+from anycard.jobs.reload import reopen
+from anycard.jobs.spec import JobSpec
+from anycard.jobs.states import OPEN_JOB_STATES, ItemState, JobState
+from anycard.jobs.turn import Turn
+from anycard.model.text import Text
+from anycard.scheduling.feasibility import impossible
+from anycard.store import queries
+from anycard.store.engine import Store
+
+T = TypeVar("T")
+
+WATCH_QUIET_S = 10.0  # a watched job that is quiet sends a line so often, so that a dead connection is noticed
+WATCH_PACE_S = 0.1  # and at most ten lines a second
+
+
+class Caller(Protocol):
+    """Who asks; ``admin`` may act on everybody's jobs."""
+
+    @property
+    def uid(self) -> int: ...
+    @property
+    def gid(self) -> int: ...
+    @property
+    def user(self) -> str: ...
+    @property
+    def admin(self) -> bool: ...
+
+
+class Jobs:
+    """``shared``: files are read and programs run as the submitting user."""
+
+    def __init__(self, paths: Paths, store: Store, dispatcher: Dispatcher, *, shared: bool) -> None:
+        self._paths = paths
+        self._store = store
+        self._dispatcher = dispatcher
+        self._shared = shared
+
+    # ---- submit -----------------------------------------------------------------------------------------------------------
+
+    async def submit(self, request: Request, caller: Caller) -> dict[str, Any]:
+        """{jobs, ignored, warnings}; JobFileError with every fault, UsageError when no machine here could ever run it."""
+        if (request.file is None) == (request.command is None):
+            raise UsageError("either a job file or a command is submitted, not both")
+        known = self._dispatcher.board.submit_keys.get(request.submit_key)
+        if known is not None:
+            return _submitted(known, [], [])
+        owner = (caller.uid, caller.gid) if self._shared and caller.uid != 0 else None
+        checked = await check_as(request, owner)
+        for found in checked.jobs:
+            self._refuse_impossible(found.spec)
+        new = [await self._new_job(request, found, position, owner) for position, found in enumerate(checked.jobs)]
+        submission = Submission(
+            jobs=tuple(new),
+            submit_key=request.submit_key,
+            tenant="default",
+            user=caller.user,
+            uid=owner[0] if owner else None,
+            gid=owner[1] if owner else None,
+            held=checked.held,
+        )
+        try:
+            admitted = await self._dispatcher.ask(
+                lambda turn: admit(turn, self._dispatcher.board, submission, self._paths)
+            )
+        except BaseException:
+            for job in new:
+                if job.staged is not None:
+                    shutil.rmtree(job.staged, ignore_errors=True)
+            raise
+        return _submitted(admitted, list(checked.ignored), list(checked.warnings))
+
+    def _refuse_impossible(self, spec: JobSpec) -> None:
+        why = impossible(spec.options, self._dispatcher.host())
+        if why is not None:
+            raise UsageError(why.msgid, hint="`anycard cards` lists what this machine has", **why.params)
+
+    async def _new_job(self, request: Request, job: CheckedJob, position: int, owner: tuple[int, int] | None) -> NewJob:
+        spec = job.spec
+        upstream, ended = await self._upstream(spec) if spec.after else ((), {})
+        staged = None
+        if request.file is not None or job.secrets:
+            folder = self._paths.jobs / f".new-{request.submit_key}-{position}"
+            await asyncio.to_thread(
+                files.stage_submission, folder, spec, source=request.file, secrets=job.secrets, owner=owner
+            )
+            staged = folder
+        key = prepare.key_for(spec, job.setup_key, owner[0] if owner else None, self._paths)
+        return NewJob(spec, staged, key, upstream, ended)
+
+    async def _upstream(self, spec: JobSpec) -> tuple[tuple[int, ...], dict[int, JobState]]:
+        rows = [await self._row(ref) for ref in spec.after]
+        ended = {row["id"]: JobState(row["state"]) for row in rows if row["state"] not in OPEN_JOB_STATES}
+        return tuple(row["id"] for row in rows), ended
+
+    # ---- look -------------------------------------------------------------------------------------------------------------
+
+    async def page(
+        self, *, state: str | None, user: str | None, name: str | None, limit: int, cursor: str | None
+    ) -> dict[str, Any]:
+        """``state`` may be one, several with commas, "open" or "ended"."""
+        states = _states(state, {*JobState, "open", "ended"})
+        page = await asyncio.to_thread(
+            self._read, queries.jobs_page, states=states, user=user, name=name, limit=limit, cursor=cursor
+        )
+        waiting = self._waiting()
+        return {
+            "schema": "anycard.jobs/1",
+            "jobs": [self._job_view(row, waiting) for row in page.rows],
+            "next_cursor": page.next_cursor,
+        }
+
+    async def job(self, ref: str | int) -> dict[str, Any]:
+        return self._job_view(await self._row(ref), self._waiting())
+
+    async def items(
+        self, ref: str, caller: Caller, *, state: str | None, limit: int, cursor: str | None
+    ) -> dict[str, Any]:
+        row = await self._row(ref, caller)
+        states = _states(state, set(ItemState))
+        page = await asyncio.to_thread(
+            self._read, queries.items_page, row["id"], states=states, limit=limit, cursor=cursor
+        )
+        return {
+            "schema": "anycard.items/1",
+            "job": row["id"],
+            "items": [views.item_json(item, self._paths) for item in page.rows],
+            "next_cursor": page.next_cursor,
+        }
+
+    async def events(self, ref: str, caller: Caller, *, after: int, limit: int) -> dict[str, Any]:
+        row = await self._row(ref, caller)
+        found = await asyncio.to_thread(self._read, queries.events_after, after, job_id=row["id"], limit=limit)
+        return {
+            "schema": "anycard.events/1",
+            "job": row["id"],
+            "events": [views.event_json(event) for event in found],
+            "next_after": found[-1]["seq"] if len(found) == limit else None,
+        }
+
+    async def watch(self, ref: str, caller: Caller) -> AsyncIterator[dict[str, Any]]:
+        """Lines {job, items}: at once, at each change (paced), and now and then when quiet; ends with the job."""
+        row = await self._row(ref, caller)
+        return self._watch(row["id"])
+
+    async def _watch(self, job_id: int) -> AsyncIterator[dict[str, Any]]:
+        watcher = self._dispatcher.watch(job_id)
+        try:
+            changed: set[int] = set()
+            while True:
+                job = await self.job(job_id)
+                wanted = sorted(item for item in changed if item >= 0)
+                items = await asyncio.to_thread(self._read, queries.items_by_number, job_id, wanted) if wanted else []
+                yield {"job": job, "items": [views.item_json(item, self._paths) for item in items]}
+                if job["state"] not in OPEN_JOB_STATES:
+                    return
+                await asyncio.sleep(WATCH_PACE_S)
+                changed = await watcher.next(WATCH_QUIET_S)
+        finally:
+            watcher.close()
+
+    async def log(
+        self, ref: str, caller: Caller, *, item: int, attempt: int | None, follow: bool, tail: int | None
+    ) -> AsyncIterator[bytes]:
+        """A log's bytes; NotFoundError when there is no such item, or it was never started (and ``follow`` is not asked)."""
+        row = await self._row(ref, caller)
+        if not -1 <= item < row["n_items"]:
+            raise NotFoundError(
+                "job {job} has no item {item}; it has {count}, counted from 0",
+                job=row["id"],
+                item=item,
+                count=row["n_items"],
+            )
+        return await read_log(self._dispatcher, self._store, row["id"], item, attempt=attempt, follow=follow, tail=tail)
+
+    # ---- act --------------------------------------------------------------------------------------------------------------
+
+    async def cancel(self, ref: str, caller: Caller, *, item: int | None) -> dict[str, Any]:
+        job_id = (await self._row(ref, caller))["id"]
+
+        def apply(turn: Turn) -> None:
+            job = self._open(job_id, "cancelled")
+            actions.cancel(turn, self._dispatcher.board, job, item, caller.user, self._paths)
+
+        await self._dispatcher.ask(apply)
+        return await self.job(job_id)
+
+    async def hold(self, ref: str, caller: Caller, *, held: bool) -> dict[str, Any]:
+        job_id = (await self._row(ref, caller))["id"]
+
+        def apply(turn: Turn) -> None:
+            actions.hold(turn, self._open(job_id, "held" if held else "released"), held, caller.user)
+
+        await self._dispatcher.ask(apply)
+        return await self.job(job_id)
+
+    async def retry(self, ref: str, caller: Caller, *, items: list[int] | None) -> dict[str, Any]:
+        """Queues ended items that did not succeed again: all of them, or ``items``."""
+        job_id = (await self._row(ref, caller))["id"]
+        chosen = await asyncio.to_thread(self._retryable, job_id, items)
+        closed = await asyncio.to_thread(reopen, self._store, job_id)
+
+        def apply(turn: Turn) -> None:
+            board = self._dispatcher.board
+            job = board.jobs.get(job_id)
+            if job is None:
+                if closed is None:
+                    raise ConflictError("job {job} ended a moment ago", hint="try again", job=job_id)
+                job = board.jobs[job_id] = closed
+            still = [number for number in chosen if number in job.failed or job.counts.cancelled]
+            actions.retry(turn, board, job, still, caller.user)
+
+        await self._dispatcher.ask(apply)
+        return await self.job(job_id)
+
+    # ---- helpers ----------------------------------------------------------------------------------------------------------
+
+    def _open(self, job_id: int, done: str) -> OpenJob:
+        job = self._dispatcher.board.jobs.get(job_id)
+        if job is None:
+            raise ConflictError("job {job} has ended and cannot be {done}", job=job_id, done=done)
+        return job
+
+    async def _row(self, ref: str | int, caller: Caller | None = None) -> Mapping[str, Any]:
+        row = await asyncio.to_thread(self._read, queries.job, ref)
+        if caller is not None and not caller.admin and row["uid"] != caller.uid:
+            raise ForbiddenError("job {ref} belongs to {user}", ref=ref, user=row["user"])
+        return row
+
+    def _waiting(self) -> dict[int, tuple[int, Text, Text | None]]:
+        """Position in the queue, why it waits and what would help, by job id."""
+        reasons = self._dispatcher.reasons()
+        found: dict[int, tuple[int, Text, Text | None]] = {}
+        for position, job in enumerate(self._dispatcher.board.in_order(), start=1):
+            reason = reasons.get(job.id)
+            if reason is not None:
+                found[job.id] = (position, reason.why, reason.sooner)
+        return found
+
+    def _job_view(self, row: Mapping[str, Any], waiting: Mapping[int, tuple[int, Text, Text | None]]) -> dict[str, Any]:
+        position, why, sooner = waiting.get(row["id"], (None, None, None))
+        return views.job_json(row, self._paths, position=position, why=why, sooner=sooner)
+
+    def _read(self, query: Callable[..., T], *args: Any, **more: Any) -> T:
+        """Runs a query of store/queries.py on a reader's connection; in a worker thread."""
+        with self._store.read() as connection:
+            return query(connection, *args, **more)
+
+    def _retryable(self, job_id: int, items: list[int] | None) -> list[int]:
+        ended = [row["item"] for row in self._read(queries.unsuccessful_items, job_id)]
+        if items is None:
+            if not ended:
+                raise ConflictError("no item of job {job} has failed", job=job_id)
+            return ended
+        wrong = sorted(set(items) - set(ended))
+        if wrong:
+            raise ConflictError("item {item} of job {job} has not failed", item=wrong[0], job=job_id)
+        return sorted(set(items))
+
+
+def _states(asked: str | None, known: set[str]) -> list[str]:
+    states = [state for state in (asked or "").split(",") if state]
+    for state in states:
+        if state not in known:
+            raise UsageError(
+                "{state} is no state", hint="the states are {known}", state=state, known=", ".join(sorted(known))
+            )
+    return states
+
+
+def _submitted(admitted: Admitted, ignored: list[str], warnings: list[str]) -> dict[str, Any]:
+    return {
+        "schema": "anycard.submitted/1",
+        "jobs": [{"id": job_id, "name": name, "n_items": count} for job_id, name, count in admitted],
+        "ignored": ignored,
+        "warnings": warnings,
+    }

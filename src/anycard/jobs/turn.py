@@ -1,0 +1,83 @@
+"""What one turn gathers: rows to write, files to settle before the commit, and what to do once it is durable."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from anycard.engines.protocol import AttemptSpec
+from anycard.jobs.board import OpenJob
+from anycard.jobs.states import JobState, job_state
+from anycard.model.end_reason import EndReason
+from anycard.model.instant import Instant
+from anycard.model.text import Text
+from anycard.store.changes import Changes
+
+
+@dataclass(slots=True)
+class Turn:
+    """``files`` run in order, off the loop's thread, before the commit; each must be repeatable. ``starts``, ``stops`` and ``forgets`` go
+    to the engine after it; ``replies`` are answered last."""
+
+    now: Instant
+    changes: Changes = field(default_factory=Changes)
+    files: list[Callable[[], None]] = field(default_factory=list)
+    starts: list[AttemptSpec] = field(default_factory=list)
+    stops: list[tuple[int, EndReason, float]] = field(default_factory=list)
+    forgets: list[int] = field(default_factory=list)
+    replies: list[tuple[asyncio.Future[Any], Any]] = field(default_factory=list)
+    touched: set[tuple[int, int]] = field(default_factory=set)  # (job, item) whose watchers want news; item -1: the job
+
+    def event(
+        self, kind: str, job: OpenJob, *, item: int | None = None, attempt: int | None = None, **data: Any
+    ) -> None:
+        self.changes.event(
+            {
+                "at": self.now.utc_s,
+                "boot_s": self.now.boot_s,
+                "boot_id": self.now.boot_id,
+                "kind": kind,
+                "tenant": job.tenant,
+                "user": job.user,
+                "job_id": job.id,
+                "item": item,
+                "attempt_id": attempt,
+                "data_json": json.dumps(data, ensure_ascii=False, separators=(",", ":")) if data else None,
+            }
+        )
+
+    def item(self, job: OpenJob, item: int, **values: Any) -> None:
+        self.changes.update("items", (job.id, item), **values)
+        self.touched.add((job.id, item))
+
+    def counts(self, job: OpenJob, **values: Any) -> JobState:
+        """Writes the job's counters and state; returns the state."""
+        counts = job.counts
+        state = job_state(counts)
+        self.changes.update(
+            "jobs",
+            job.id,
+            state=state.value,
+            n_queued=counts.queued,
+            n_running=counts.running,
+            n_succeeded=counts.succeeded,
+            n_failed=counts.failed,
+            n_cancelled=counts.cancelled,
+            **values,
+        )
+        self.touched.add((job.id, -1))
+        return state
+
+    def reply(self, future: asyncio.Future[Any] | None, value: Any) -> None:
+        if future is not None:
+            self.replies.append((future, value))
+
+
+def text_json(text: Text | None) -> str | None:
+    """A Text as the store keeps it."""
+    if text is None:
+        return None
+    return json.dumps({"msgid": text.msgid, "params": dict(text.params)}, ensure_ascii=False, separators=(",", ":"))
