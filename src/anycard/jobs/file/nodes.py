@@ -20,7 +20,7 @@ MAX_DEPTH = 32
 # What YAML 1.2 allows (section 5.1); lone surrogates are not characters at all.
 _NOT_ALLOWED = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _CORE_TAGS = frozenset(
-    f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "timestamp", "map", "seq")
+    f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "timestamp", "merge", "map", "seq")
 )
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 # ruamel.yaml checks versions, escapes and directives with bare Python errors.

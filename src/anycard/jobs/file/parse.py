@@ -91,15 +91,13 @@ def parse(text: str | bytes, file_name: str) -> list[ParsedJob]:
         documents = documents[1:]
     if len(documents) > MAX_JOBS:
         faults.add(documents[MAX_JOBS].place, "More than {limit} jobs in one file", limit=MAX_JOBS)
+    from_file = name_from(PurePath(file_name).stem)
     several = len(documents) > 1
+    pipeline = pipeline or (from_file if several else None)
     jobs: list[ParsedJob] = []
     for index, document in enumerate(documents[:MAX_JOBS]):
-        default = name_from(PurePath(file_name).stem)
-        if several:
-            default = f"{(pipeline or default)[:95]}-{index + 1}"
-        elif pipeline:
-            default = pipeline
-        job = _read_job(document, file_name, default, pipeline or (default if several else None), index > 0, faults)
+        default_name = f"{(pipeline or from_file)[:95]}-{index + 1}" if several else pipeline or from_file
+        job = _read_job(document, file_name, default_name, pipeline, index > 0, faults)
         if job is not None:
             jobs.append(job)
     faults.raise_if_any()
