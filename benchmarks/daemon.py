@@ -175,7 +175,7 @@ def installed() -> dict[str, float]:
         subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
         bare = size_bytes(place)
         began = timed()
-        pip = [place / "bin" / "pip", "install", "--quiet", "--no-cache-dir", str(PROJECT)]
+        pip = [str(place / "bin" / "pip"), "install", "--quiet", "--no-cache-dir", str(PROJECT)]
         subprocess.run(pip, check=True, stdout=sys.stderr)
         took = timed() - began
         size = (size_bytes(place) - bare) / 1e6
