@@ -52,7 +52,7 @@ class Store:
 
         Raises StoreDamagedError, StoreVersionError, StoreAccessError, StoreBusyError, DiskFullError; UsageError for a URL of another kind.
         """
-        backend = _backend(paths, url)
+        backend = open_backend(paths, url)
         backend.prepare()
         store = Store(backend, paths)
         try:
@@ -131,6 +131,8 @@ class Store:
         key_names = tuple(column.name for column in metadata.tables[table].primary_key.columns)
         groups: dict[tuple[str, ...], list[Row]] = {}
         for key, values in updates.items():
+            if not values:
+                continue
             groups.setdefault(tuple(values), []).append({**values, **dict(zip(key_names, key, strict=True))})
         for columns, rows in groups.items():
             statement = self._statements.update(table, columns)
@@ -212,7 +214,8 @@ def _run(cursor: Cursor, statement: Statement, parameters: list[Parameters]) -> 
         cursor.executemany(statement.sql, parameters)
 
 
-def _backend(paths: Paths, url: str | None) -> Backend:
+def open_backend(paths: Paths, url: str | None) -> Backend:
+    """What the store of this home lies in; nothing is opened yet. UsageError for a URL of a kind that is not supported."""
     if url is None:
         return Sqlite(paths)
     if url.startswith(("postgresql:", "postgres:", "postgresql+psycopg:")):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
+from sqlalchemy.exc import DBAPIError
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -23,7 +24,11 @@ def main(arguments: list[str]) -> int:
         print("usage: python -m anycard.store.migrate URL", file=sys.stderr)
         return 2
     url = sys.stdin.readline().strip() if arguments[0] == "-" else arguments[0]
-    command.upgrade(configuration(url), "head")
+    try:
+        command.upgrade(configuration(url), "head")
+    except DBAPIError as error:
+        print(error.orig, file=sys.stderr)
+        return 1
     return 0
 
 

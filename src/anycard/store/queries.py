@@ -103,6 +103,36 @@ def jobs_of_submit(connection: Connection, submit_key: str) -> list[Row]:
     )
 
 
+def recent_submits(connection: Connection, limit: int) -> dict[str, list[tuple[int, str, int]]]:
+    """The latest submits by key, each with (id, name, items) of the jobs it made."""
+    query = select(jobs.c.id, jobs.c.name, jobs.c.n_items, jobs.c.submit_key, jobs.c.pipeline)
+    found: dict[str, list[tuple[int, str, int]]] = {}
+    for row in reversed(_rows(connection, query.order_by(jobs.c.id.desc()).limit(limit))):
+        found.setdefault(row["pipeline"] or row["submit_key"], []).append((row["id"], row["name"], row["n_items"]))
+    return found
+
+
+def unsuccessful_items(connection: Connection, job_id: int) -> list[Row]:
+    """Items that failed or were cancelled, by number."""
+    ended = items.c.state.in_(("failed", "cancelled"))
+    return _rows(connection, select(items).where(items.c.job_id == job_id, ended).order_by(items.c.item))
+
+
+def attempts_of_job(connection: Connection, job_id: int) -> list[Row]:
+    """Every try of every item that did not succeed, and of the job's preparation (item -1)."""
+    succeeded = select(items.c.item).where(items.c.job_id == job_id, items.c.state == "succeeded")
+    query = select(attempts).where(attempts.c.job_id == job_id, attempts.c.item.not_in(succeeded))
+    return _rows(connection, query.order_by(attempts.c.item, attempts.c.number))
+
+
+def attempt_folder(connection: Connection, job_id: int, item: int, number: int | None) -> str | None:
+    """The folder of an item's try, the last one when ``number`` is None; None when there is no such try."""
+    query = select(attempts.c.folder).where(attempts.c.job_id == job_id, attempts.c.item == item)
+    if number is not None:
+        query = query.where(attempts.c.number == number)
+    return connection.execute(query.order_by(attempts.c.number.desc()).limit(1)).scalar()
+
+
 def items_page(
     connection: Connection,
     job_id: int,

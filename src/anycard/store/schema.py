@@ -37,7 +37,7 @@ def bring_up_to_date(backend: Backend, cursor: Cursor, before_migration: Callabl
         )
     elif found != REVISIONS[-1]:
         before_migration(found)
-        _migrate(backend)
+        migrate(backend)
 
 
 def create(backend: Backend, cursor: Cursor) -> None:
@@ -60,9 +60,8 @@ def create_statements(backend: Backend) -> list[str]:
     for table in tables:
         ordered = sorted(table.indexes, key=lambda index: index.name or "")
         statements += [str(CreateIndex(index).compile(dialect=backend.dialect)) for index in ordered]
-    statements.append(
-        f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL, CONSTRAINT {VERSION_TABLE}_pkc PRIMARY KEY (version_num))"
-    )
+    version = f"version_num VARCHAR(32) NOT NULL, \n\tCONSTRAINT {VERSION_TABLE}_pkc PRIMARY KEY (version_num)"  # as Alembic makes it
+    statements.append(f"CREATE TABLE {VERSION_TABLE} (\n\t{version}\n)")
     statements.append(f"INSERT INTO {VERSION_TABLE} (version_num) VALUES ('{REVISIONS[-1]}')")  # noqa: S608  both are ours
     if backend.dialect.name == "sqlite":
         statements.append(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -83,8 +82,8 @@ def _revision(backend: Backend, cursor: Cursor) -> str | None:
     return "" if row is None else str(row[0])
 
 
-def _migrate(backend: Backend) -> None:
-    """In a child; the URL goes by stdin, for it may hold a password and command lines are public."""
+def migrate(backend: Backend) -> None:
+    """Runs Alembic in a child; the URL goes by stdin, for it may hold a password and command lines are public. StoreError when it fails."""
     argv = [sys.executable, "-m", "anycard.store.migrate", "-"]
     url = backend.url.render_as_string(hide_password=False)
     done = subprocess.run(

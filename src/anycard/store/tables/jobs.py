@@ -15,7 +15,9 @@ jobs = Table(
     Column("name", String, nullable=False),
     Column("tenant", String, nullable=False),
     Column("user", String, nullable=False),
-    Column("uid", BigInteger),
+    Column("uid", BigInteger),  # of the submitter in shared mode; null: the daemon's own user
+    Column("gid", BigInteger),
+    Column("prepare_key", String),  # what must be prepared before items start, see jobs/prepare.py; null: nothing
     Column("kind", String, nullable=False),  # batch | session | service
     Column("state", String, nullable=False),
     Column("held", Boolean, nullable=False),

@@ -99,6 +99,8 @@ def upgrade() -> None:
         sa.Column("tenant", sa.String(), nullable=False),
         sa.Column("user", sa.String(), nullable=False),
         sa.Column("uid", sa.BigInteger()),
+        sa.Column("gid", sa.BigInteger()),
+        sa.Column("prepare_key", sa.String()),
         sa.Column("kind", sa.String(), nullable=False),
         sa.Column("state", sa.String(), nullable=False),
         sa.Column("held", sa.Boolean(), nullable=False),
