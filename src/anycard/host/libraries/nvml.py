@@ -1,0 +1,118 @@
+"""Everything that NVML says, raw: each call's value, or the name of its error. Judging it is the NVIDIA vendor file's work.
+
+    {"init": {"value": true} | {"error": "DRIVER_NOT_LOADED"},
+     "driver": OUTCOME, "cuda": OUTCOME, "count": OUTCOME,
+     "cards": [{"index": 0, "handle": OUTCOME, "uuid": OUTCOME, "memory": OUTCOME, ...}]}
+
+An OUTCOME is ``{"value": ...}`` or ``{"error": NAME}`` with NVML's own name less ``NVML_ERROR_``. Serial numbers are never asked for.
+NVML is opened and closed at each look: a card that fell off the bus, or came back, is only then seen as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from anycard.host.host import Json
+
+Outcome = dict[str, Any]
+PROCESS_LISTS = ("compute_processes", "graphics_processes", "mps_processes")
+
+
+def look() -> Json:
+    import pynvml
+
+    outcome = _Outcomes(pynvml)
+    init = outcome(_init, pynvml)
+    if "error" in init:
+        return {"init": init, "cards": []}
+    try:
+        count = outcome(pynvml.nvmlDeviceGetCount)
+        return {
+            "init": init,
+            "driver": outcome(pynvml.nvmlSystemGetDriverVersion),
+            "cuda": outcome(pynvml.nvmlSystemGetCudaDriverVersion_v2),
+            "count": count,
+            "cards": [_look_at(pynvml, outcome, index) for index in range(count.get("value", 0))],
+        }
+    finally:
+        outcome(pynvml.nvmlShutdown)
+
+
+def pids(seen: Json) -> Iterator[int]:
+    """The pids in what ``look`` returned."""
+    for card in (seen or {}).get("cards", ()):
+        for name in PROCESS_LISTS:
+            for pid, _memory in card.get(name, {}).get("value", ()):
+                yield pid
+
+
+def _init(pynvml: Any) -> bool:
+    pynvml.nvmlInit()
+    return True
+
+
+class _Outcomes:
+    """Calls NVML and turns its exceptions into values."""
+
+    def __init__(self, pynvml: Any) -> None:
+        self._failure = pynvml.NVMLError
+        self._names = {
+            value: name.removeprefix("NVML_ERROR_")
+            for name, value in vars(pynvml).items()
+            if name.startswith("NVML_ERROR_") and isinstance(value, int)
+        }
+
+    def __call__(self, function: Callable[..., Any], *arguments: Any) -> Outcome:
+        try:
+            return {"value": function(*arguments)}
+        except self._failure as error:
+            return {"error": self._names.get(error.value, f"CODE_{error.value}")}
+
+
+def _look_at(pynvml: Any, outcome: _Outcomes, index: int) -> dict[str, Any]:
+    handle = outcome(pynvml.nvmlDeviceGetHandleByIndex, index)
+    card: dict[str, Any] = {"index": index, "handle": handle if "error" in handle else {"value": True}}
+    if "error" in handle:
+        return card
+    device = handle["value"]
+    for name, question in _questions(pynvml).items():
+        card[name] = outcome(question, device)
+    return card
+
+
+def _questions(pynvml: Any) -> dict[str, Callable[[Any], Any]]:
+    return {
+        "uuid": pynvml.nvmlDeviceGetUUID,
+        "name": pynvml.nvmlDeviceGetName,
+        "pci": lambda device: pynvml.nvmlDeviceGetPciInfo(device).busId,
+        "minor": pynvml.nvmlDeviceGetMinorNumber,
+        "memory": lambda device: _memory(pynvml, device),
+        "compute_capability": lambda device: list(pynvml.nvmlDeviceGetCudaComputeCapability(device)),
+        "mig_mode": lambda device: list(pynvml.nvmlDeviceGetMigMode(device)),
+        "compute_processes": lambda device: _processes(pynvml.nvmlDeviceGetComputeRunningProcesses(device)),
+        "graphics_processes": lambda device: _processes(pynvml.nvmlDeviceGetGraphicsRunningProcesses(device)),
+        "mps_processes": lambda device: _processes(pynvml.nvmlDeviceGetMPSComputeRunningProcesses(device)),
+        "utilisation_percent": lambda device: pynvml.nvmlDeviceGetUtilizationRates(device).gpu,
+        "temperature_c": lambda device: pynvml.nvmlDeviceGetTemperatureV(device, pynvml.NVML_TEMPERATURE_GPU),
+        "power_mw": pynvml.nvmlDeviceGetPowerUsage,
+        "power_limit_mw": pynvml.nvmlDeviceGetEnforcedPowerLimit,
+        "clock_mhz": lambda device: pynvml.nvmlDeviceGetClockInfo(device, pynvml.NVML_CLOCK_SM),
+        "memory_clock_mhz": lambda device: pynvml.nvmlDeviceGetClockInfo(device, pynvml.NVML_CLOCK_MEM),
+        "fan_percent": pynvml.nvmlDeviceGetFanSpeed,
+        "throttle_bits": pynvml.nvmlDeviceGetCurrentClocksEventReasons,
+    }
+
+
+def _memory(pynvml: Any, device: Any) -> dict[str, int]:
+    """Version 2 tells what the driver reserves apart; drivers before 510 have version 1 alone."""
+    try:
+        memory = pynvml.nvmlDeviceGetMemoryInfo(device, version=pynvml.nvmlMemory_v2)
+    except pynvml.NVMLError_FunctionNotFound:
+        memory = pynvml.nvmlDeviceGetMemoryInfo(device)
+    return {"total_bytes": memory.total, "used_bytes": memory.used, "free_bytes": memory.free}
+
+
+def _processes(listed: Any) -> list[list[int | None]]:
+    """``[pid, bytes]``; bytes are null where the driver does not tell (Windows, MIG without rights)."""
+    return [[process.pid, process.usedGpuMemory] for process in listed]
