@@ -24,7 +24,8 @@ def print_summary(client: Client, job: Json, *, all_items: bool = False, out: Ca
         _field(out, _("started"), words.moment(job["started_at"]))
     if job.get("ended_at"):
         _field(out, _("ended"), _("{when}, took {length}", when=words.moment(job["ended_at"]), length=words.took(job)))
-    _field(out, _("items"), f"{numbers['items']}: {words.counts(numbers)}")
+    if numbers["items"] > 1:
+        _field(out, _("items"), f"{numbers['items']}: {words.counts(numbers)}")
     _field(out, _("asks for"), _(" or ").join(words.demand(option) for option in job.get("demand") or ()))
     _waiting(out, job)
     _items(client, job, all_items, out)

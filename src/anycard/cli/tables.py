@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 _GAP = "  "
 # A word, a run of blanks, or one wide character with the closing punctuation that must not begin a line.
-_TOKEN = r"[\u2e80-\uffef][，。、；：！？）】”]*|[^\s\u2e80-\uffef]+|\s+"
+_PIECE = r"[\u2e80-\uffef][，。、；：！？）】”]*|[^\s\u2e80-\uffef]+|\s+"
 
 
 def width(text: str) -> int:
@@ -67,7 +67,7 @@ def wrap(text: str, columns: int) -> list[str]:
     if text.isascii() and len(text) <= columns:
         return [text.rstrip()]
     lines, current = [], ""
-    for token in re.findall(_TOKEN, text):
+    for token in re.findall(_PIECE, text):
         if width(current) + width(token.rstrip()) > columns and current.strip():
             lines.append(current.rstrip())
             current = "" if token.isspace() else token

@@ -115,7 +115,8 @@ def values(item: Json) -> str:
 
 def demand(option: Json) -> str:
     """``2 CPUs, 8 GiB, 1 x A100``."""
-    parts = [_("{count} CPUs", count=f"{option['cpus']:g}")]
+    cpus = option["cpus"]
+    parts = [_("{count} CPU", count=f"{cpus:g}") if cpus <= 1 else _("{count} CPUs", count=f"{cpus:g}")]
     if option.get("memory_bytes"):
         parts.append(format_bytes(option["memory_bytes"]))
     if option.get("card_count"):

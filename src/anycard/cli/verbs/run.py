@@ -75,7 +75,7 @@ def _follow(client: Client, submitted: Json, *, as_json: bool) -> Json:
                 log.finish()
             break
         except Interrupted as signalled:
-            _interrupted(client, number, signalled)
+            _interrupted(client, submitted, signalled)
     if as_json:
         return job
     if not single:
@@ -106,8 +106,9 @@ def _view(out: Callable[[str], None], *, live: bool) -> _View:
     return PlainView(out)
 
 
-def _interrupted(client: Client, number: int, signalled: Interrupted) -> None:
+def _interrupted(client: Client, submitted: Json, signalled: Interrupted) -> None:
     """Asks on a terminal what to do; returns when the job is cancelled or followed on, raises ``signalled`` to leave it running."""
+    number = submitted["id"]
     if signalled.number == signal.SIGINT and sys.stdin.isatty() and sys.stderr.isatty():
         answer = _ask(number)
         if answer in ("c", "cancel"):
@@ -115,7 +116,8 @@ def _interrupted(client: Client, number: int, signalled: Interrupted) -> None:
             return
         if answer in ("f", "follow"):
             return
-    note(_("job {id} goes on; follow it: anycard logs -f {id}, end it: anycard cancel {id}", id=number))
+    look = f"anycard logs -f {number}" if submitted["n_items"] == 1 else f"anycard job {number}"
+    note(_("job {id} goes on; look: {look}; end it: anycard cancel {id}", id=number, look=look))
     raise signalled
 
 

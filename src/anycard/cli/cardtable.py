@@ -1,0 +1,58 @@
+"""Cards as a table of plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from anycard.api.client import Json
+from anycard.cli.output import safe, sentence
+from anycard.i18n import N_, _
+from anycard.units import format_bytes
+
+_HEALTH = {
+    "ok": N_("ok"),
+    "lost": N_("lost"),
+    "reset-required": N_("reset-required"),
+    "not-found": N_("not-found"),
+    "blocked": N_("blocked"),
+    "unreachable": N_("unreachable"),
+    "unknown": N_("unknown"),
+}
+
+
+def card_head() -> list[str]:
+    return [_("CARD"), _("MODEL"), _("MEMORY"), _("HEALTH"), _("HELD BY"), _("WHY")]
+
+
+def card_row(card: Json) -> list[str]:
+    """One card: what it is, how it is, who holds it, and why it is not free or not well."""
+    health = str(card.get("health") or "")
+    cores = card.get("cores")
+    size = format_bytes(card.get("memory_bytes"))
+    return [
+        safe(card["id"]),
+        safe(card["model"]),
+        _("{cores} cores, {size}", cores=f"{cores:g}", size=size) if cores else size,
+        _(_HEALTH[health]) if health in _HEALTH else safe(health),
+        _holder(card),
+        _why(card),
+    ]
+
+
+def card_rows(cards: Sequence[Json]) -> list[list[str]]:
+    return [card_row(card) for card in cards]
+
+
+def _holder(card: Json) -> str:
+    if card.get("job") is not None:
+        return _("job {job} item {item}", job=card["job"], item=card["item"])
+    processes: list[dict[str, Any]] = card.get("processes") or []
+    return " ".join(f"{safe(process.get('command') or '?')}({process['pid']})" for process in processes)
+
+
+def _why(card: Json) -> str:
+    reason = card.get("health_reason")
+    if isinstance(reason, dict):
+        return sentence(str(reason.get("msgid", "")), reason.get("params"))
+    return safe(reason or card.get("not_free_because") or "")
