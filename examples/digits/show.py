@@ -6,6 +6,7 @@ Exit code 0 when everything went as it should, which includes the one item that 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -41,8 +42,9 @@ def main() -> int:
 
 
 def _anycard(*arguments: str) -> int:
-    """The command line of the installation that runs this script, on this terminal."""
-    return subprocess.run([sys.executable, "-m", "anycard.cli.main", *arguments], check=False).returncode
+    """The command line of the installation that runs this script, on this terminal. Its python3 is also that of the items."""
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
+    return subprocess.run([sys.executable, "-m", "anycard.cli.main", *arguments], env=env, check=False).returncode
 
 
 def _latest(client: Client) -> int | None:

@@ -19,12 +19,15 @@ from typing import Any
 
 try:
     import anycard
+except (
+    ImportError
+):  # this python3 is not the one that anycard was installed into; a checkout has it beside the examples
+    sys.path.append(str(Path(__file__).resolve().parents[2] / "src"))
+try:
+    import anycard
     from anycard import checkpoint
 except ImportError:
-    print(
-        "train.py needs the anycard package for its checkpoints: run it with the Python that anycard was installed into",
-        file=sys.stderr,
-    )
+    print(f"train.py needs the anycard package, and {sys.executable} does not find it", file=sys.stderr)
     sys.exit(1)
 
 PIXELS = 64

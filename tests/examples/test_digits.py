@@ -91,14 +91,20 @@ def test_without_a_file_it_says_how_to_call_it(tmp_path: Path) -> None:
     assert "usage: train.py FILE.csv" in done.stderr
 
 
-def test_without_anycard_it_says_what_is_missing(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", str(TRAIN), "data/part-1.csv"],
-        cwd=HERE,
-        env=environment(tmp_path),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+def test_a_python_that_anycard_was_not_installed_into_finds_it_in_the_checkout(tmp_path: Path) -> None:
+    done = bare(TRAIN, tmp_path)
+    assert (done.returncode, done.stderr.split(":")[0]) == (65, "bad input")
+
+
+def test_where_there_is_no_anycard_it_says_so(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "train.py"
+    elsewhere.write_bytes(TRAIN.read_bytes())
+    done = bare(elsewhere, tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert "needs the anycard package" in done.stderr
+
+
+def bare(program: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """``program`` by a Python that looks into no site-packages."""
+    argv = [sys.executable, "-I", "-S", str(program), "data/part-7.csv"]
+    return subprocess.run(argv, cwd=HERE, env=environment(folder), capture_output=True, text=True, timeout=60)
