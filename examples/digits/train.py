@@ -101,10 +101,10 @@ def accuracy(model: dict[str, Weights], rows: list[Row]) -> float:
     return sum(read_digit(model, pixels) == digit for pixels, digit in rows) / len(rows)
 
 
-def first_state() -> dict[str, Any]:
+def first_state(file: str) -> dict[str, Any]:
     rng = random.Random(SEED)
     model = {"hidden": new_weights(rng, PIXELS, HIDDEN), "output": new_weights(rng, HIDDEN, CLASSES)}
-    return {"epoch": 0, "model": model, "shuffle": rng.getstate()}
+    return {"file": file, "epoch": 0, "model": model, "shuffle": rng.getstate()}
 
 
 def main() -> int:
@@ -120,7 +120,9 @@ def main() -> int:
     test, train = rows[:held_back], rows[held_back:]
 
     checkpoint.should_stop()  # from here on a stop is a request
-    state = checkpoint.load(first_state())
+    state = checkpoint.load(first_state(path.name))
+    if state["file"] != path.name:  # by hand, in one folder: what another file taught is no start for this one
+        state = first_state(path.name)
     if state["epoch"]:
         print(f"going on after epoch {state['epoch']} (attempt {os.environ.get('ANYCARD_ATTEMPT', '?')})", flush=True)
     model = state["model"]
@@ -130,7 +132,8 @@ def main() -> int:
     for epoch in range(state["epoch"] + 1, EPOCHS + 1):
         rng.shuffle(order := list(range(len(train))))
         loss = sum(learn(model, *train[index]) for index in order) / len(train)
-        checkpoint.save({"epoch": epoch, "model": model, "shuffle": rng.getstate(), "loss": loss})
+        state = {"file": path.name, "epoch": epoch, "model": model, "shuffle": rng.getstate(), "loss": loss}
+        checkpoint.save(state)
         checkpoint.progress(epoch, EPOCHS, f"loss {loss:.3f}")
         if epoch % 10 == 0 or epoch == 1:
             print(f"epoch {epoch:2d} of {EPOCHS}  loss {loss:.3f}  accuracy {accuracy(model, test):.0%}", flush=True)
