@@ -1,0 +1,227 @@
+"""The edge: files, folders and shipped tables turned into shapes and weights. The formulas never come here."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from anycard.errors import NotFoundError
+from anycard.sizing.config import ConfigError, scheme_from_config, shape_from_config
+from anycard.sizing.gguf_header import read_gguf_header
+from anycard.sizing.gguf_shape import shape_from_gguf, weights_from_gguf
+from anycard.sizing.headers_only import shape_from_tensors
+from anycard.sizing.quantization import Scheme, scheme
+from anycard.sizing.safetensors_header import read_safetensors_header
+from anycard.sizing.shape import ModelShape
+from anycard.sizing.source import damaged, truncated
+from anycard.sizing.weights import Tensor, Weights, weights_from_shape, weights_from_tensors
+
+_CONFIG_MAX = 32 * 1024 * 1024
+_SHARDS_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model as it was found. ``origin``: what was read (a path, or the table's source). ``file_format``: safetensors or gguf."""
+
+    shape: ModelShape
+    weights: Weights
+    origin: str
+    file_format: str = "safetensors"
+
+    def quantised(self, name: str) -> Model:
+        """The same model in the weight format ``name``, computed from its shape. KeyError for an unknown one."""
+        chosen = scheme(name)
+        return replace(self, weights=weights_from_shape(self.shape, chosen), file_format=chosen.file_format)
+
+
+class FileSource:
+    """A local file as a ByteSource; ranges are read, the file is never loaded."""
+
+    def __init__(self, path: Path, stream: BinaryIO) -> None:
+        self.name = path.name
+        self.size = path.stat().st_size
+        self._stream = stream
+
+    def read(self, offset: int, length: int) -> bytes:
+        if offset < 0 or length < 0 or offset + length > self.size:
+            raise truncated(self.name, offset, length, self.size)
+        self._stream.seek(offset)
+        content = self._stream.read(length)
+        if len(content) != length:
+            raise truncated(self.name, offset, length, self.size)
+        return content
+
+
+def load_model(reference: str, quant: str | None = None) -> Model:
+    """A folder, a .gguf or .safetensors file, or a name in the shipped table; ``quant`` sets the weight format of a name.
+
+    Raises NotFoundError, HeaderError or ConfigError.
+    """
+    path = Path(reference).expanduser()
+    if path.is_dir():
+        model = _from_folder(path)
+    elif path.is_file():
+        model = _from_file(path)
+    else:
+        model = _from_table(reference)
+    if quant is None:
+        return model
+    try:
+        return model.quantised(quant)
+    except KeyError:
+        raise NotFoundError(
+            "no weight format is called {quant}",
+            hint="bf16, fp8, awq-int4, gptq-int4, nf4, q4_k_m, q8_0 ...",
+            quant=quant,
+        ) from None
+
+
+def known_models() -> tuple[str, ...]:
+    """Names in the shipped table."""
+    return tuple(_table()["models"])
+
+
+def _from_file(path: Path) -> Model:
+    with path.open("rb") as stream:
+        source = FileSource(path, stream)
+        start = source.read(0, min(4, source.size))
+        if start == b"GGUF":
+            header = read_gguf_header(source)
+            shape = shape_from_gguf(header, path.stem)
+            weights = weights_from_gguf(header)
+            for shard in _gguf_shards(path):
+                with shard.open("rb") as more:
+                    tensors = read_gguf_header(FileSource(shard, more)).tensors
+                header = replace(header, tensors=(*header.tensors, *tensors))
+                shape, weights = shape_from_gguf(header, path.stem), weights_from_gguf(header)
+            return Model(shape, weights, str(path), "gguf")
+        tensors = read_safetensors_header(source)
+    config = _config_of(path.parent)
+    return _with_config(config, tensors, path.stem, str(path))
+
+
+def _gguf_shards(path: Path) -> list[Path]:
+    """The other parts of a split GGUF (``-00001-of-00003.gguf``); empty unless ``path`` is its first part."""
+    match = re.fullmatch(r"(.*)-00001-of-(\d{5})\.gguf", path.name)
+    if not match or int(match[2]) > _SHARDS_MAX:
+        return []
+    parts = [path.with_name(f"{match[1]}-{number:05d}-of-{match[2]}.gguf") for number in range(2, int(match[2]) + 1)]
+    for part in parts:
+        if not part.is_file():
+            raise NotFoundError("{file} is missing beside {first}", file=part.name, first=path.name)
+    return parts
+
+
+def _from_folder(folder: Path) -> Model:
+    shards = sorted(path for path in folder.glob("*.safetensors") if path.is_file())
+    if not shards:
+        ggufs = sorted(path for path in folder.glob("*.gguf") if path.is_file())
+        if ggufs:
+            return _from_file(ggufs[0])
+    config = _config_of(folder)
+    if not shards and config is None:
+        raise NotFoundError(
+            "{folder} holds no .safetensors, .gguf or config.json",
+            hint="give a model's folder or file, or a name: anycard fit --models lists them",
+            folder=str(folder),
+        )
+    wanted = _indexed(folder)
+    tensors: dict[str, Tensor] = {}
+    for shard in shards[:_SHARDS_MAX]:
+        if wanted and shard.name not in wanted:
+            continue  # a consolidated copy beside the shards would count every weight twice
+        with shard.open("rb") as stream:
+            for tensor in read_safetensors_header(FileSource(shard, stream)):
+                tensors.setdefault(tensor.name, tensor)
+    missing = sorted(wanted - {shard.name for shard in shards})
+    if missing:
+        raise NotFoundError(
+            "{folder}: {count} shards are missing, {first} first",
+            hint="the download is not complete",
+            folder=str(folder),
+            count=len(missing),
+            first=missing[0],
+        )
+    return _with_config(config, tuple(tensors.values()), folder.resolve().name, str(folder))
+
+
+def _indexed(folder: Path) -> set[str]:
+    index = folder / "model.safetensors.index.json"
+    if not index.is_file():
+        return set()
+    weight_map = _read_json(index).get("weight_map")
+    if not isinstance(weight_map, dict):
+        raise damaged(index.name, "it has no weight_map")
+    return {str(name) for name in weight_map.values()}
+
+
+def _with_config(config: Mapping[str, Any] | None, tensors: tuple[Tensor, ...], name: str, origin: str) -> Model:
+    if config is None:
+        shape = shape_from_tensors(tensors, name)
+        return Model(shape, weights_from_tensors(tensors, scheme("bf16")), origin)
+    weight_scheme: Scheme = scheme_from_config(config)
+    try:
+        shape = shape_from_config(config, name)
+    except ConfigError:
+        if not tensors:
+            raise
+        shape = shape_from_tensors(tensors, name)
+    weights = weights_from_tensors(tensors, weight_scheme) if tensors else weights_from_shape(shape, weight_scheme)
+    return Model(shape, weights, origin)
+
+
+def _config_of(folder: Path) -> Mapping[str, Any] | None:
+    path = folder / "config.json"
+    return _read_json(path) if path.is_file() else None
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    if path.stat().st_size > _CONFIG_MAX:
+        raise damaged(path.name, "it is too large for a configuration")
+    try:
+        content = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise damaged(path.name, "it is not JSON") from error
+    if not isinstance(content, dict):
+        raise damaged(path.name, "it is not a JSON object")
+    return content
+
+
+def _from_table(name: str) -> Model:
+    models: dict[str, Mapping[str, Any]] = _table()["models"]
+    key = _plain(name)
+    matches = [known for known in models if _plain(known) == key]
+    if not matches:
+        import difflib
+
+        near = difflib.get_close_matches(key, [_plain(known) for known in models], n=1, cutoff=0.5)
+        nearest = next((known for known in models if near and _plain(known) == near[0]), next(iter(models)))
+        raise NotFoundError(
+            "no model is called {name}, here or in the table",
+            hint="did you mean {nearest}? A folder with config.json or a .gguf file works for any model",
+            name=name,
+            nearest=nearest,
+        )
+    config = models[matches[0]]
+    shape = shape_from_config(config, matches[0])
+    return Model(shape, weights_from_shape(shape, scheme_from_config(config)), "table: " + str(_table()["source"]))
+
+
+def _plain(name: str) -> str:
+    """``meta-llama/Meta-Llama-3.1-8B-Instruct`` and ``llama3.1:8b`` alike: llama3.18b."""
+    last = name.rsplit("/", 1)[-1].lower()
+    last = re.sub(r"(^meta-|-instruct|-chat|-it$|-hf$|-base|-\d{4}$|-v1$|-\d+k$)", "", last)
+    return re.sub(r"[\s_:\-]+", "", last)
+
+
+@cache
+def _table() -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(resources.files("anycard.sizing").joinpath("data/models.json").read_bytes())
+    return content

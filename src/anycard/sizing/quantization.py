@@ -1,0 +1,202 @@
+"""How many bytes a weight takes in each format, and which weights the format touches."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+# ggml tensor types: id -> (name, weights a block, bytes a block). Source: ggml-org/ggml, include/ggml.h and src/ggml-common.h.
+GGML_TYPES: dict[int, tuple[str, int, int]] = {
+    0: ("F32", 1, 4),
+    1: ("F16", 1, 2),
+    2: ("Q4_0", 32, 18),
+    3: ("Q4_1", 32, 20),
+    6: ("Q5_0", 32, 22),
+    7: ("Q5_1", 32, 24),
+    8: ("Q8_0", 32, 34),
+    9: ("Q8_1", 32, 36),
+    10: ("Q2_K", 256, 84),
+    11: ("Q3_K", 256, 110),
+    12: ("Q4_K", 256, 144),
+    13: ("Q5_K", 256, 176),
+    14: ("Q6_K", 256, 210),
+    15: ("Q8_K", 256, 292),
+    16: ("IQ2_XXS", 256, 66),
+    17: ("IQ2_XS", 256, 74),
+    18: ("IQ3_XXS", 256, 98),
+    19: ("IQ1_S", 256, 50),
+    20: ("IQ4_NL", 32, 18),
+    21: ("IQ3_S", 256, 110),
+    22: ("IQ2_S", 256, 82),
+    23: ("IQ4_XS", 256, 136),
+    24: ("I8", 1, 1),
+    25: ("I16", 1, 2),
+    26: ("I32", 1, 4),
+    27: ("I64", 1, 8),
+    28: ("F64", 1, 8),
+    29: ("IQ1_M", 256, 56),
+    30: ("BF16", 1, 2),
+    34: ("TQ1_0", 256, 54),
+    35: ("TQ2_0", 256, 66),
+    39: ("MXFP4", 32, 17),
+}
+
+# Bits of a cache element in llama.cpp's --cache-type-k/-v.
+CACHE_BYTES: dict[str, float] = {
+    "f32": 4.0,
+    "f16": 2.0,
+    "bf16": 2.0,
+    "fp16": 2.0,
+    "fp8": 1.0,
+    "int8": 1.0,
+    "q8_0": 34 / 32,
+    "q5_1": 24 / 32,
+    "q5_0": 22 / 32,
+    "q4_1": 20 / 32,
+    "q4_0": 18 / 32,
+    "iq4_nl": 18 / 32,
+}
+
+# safetensors dtypes -> bits. Source: huggingface/safetensors, safetensors/src/tensor.rs.
+SAFETENSORS_BITS: dict[str, int] = {
+    "BOOL": 8,
+    "F4": 4,
+    "F6_E2M3": 6,
+    "F6_E3M2": 6,
+    "U8": 8,
+    "I8": 8,
+    "F8_E5M2": 8,
+    "F8_E4M3": 8,
+    "F8_E8M0": 8,
+    "F8_E4M3FNUZ": 8,
+    "F8_E5M2FNUZ": 8,
+    "I16": 16,
+    "U16": 16,
+    "F16": 16,
+    "BF16": 16,
+    "I32": 32,
+    "U32": 32,
+    "F32": 32,
+    "C64": 64,
+    "F64": 64,
+    "I64": 64,
+    "U64": 64,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """A weight format. ``linear_bytes``: a weight of the blocks' matrices, scales and zero points included.
+
+    ``table_bytes``: a weight of embedding and head. ``unties``: checkpoints of tied models store the head a second time.
+    ``packed``: kernels unpack a layer into a temporary copy. ``fused_rotary``: the runtime keeps a rotary table a layer.
+    """
+
+    name: str
+    linear_bytes: float
+    table_bytes: float
+    unties: bool = False
+    packed: bool = False
+    fused_rotary: bool = False
+    file_format: str = "safetensors"
+
+
+def _grouped(bits: int, group: int = 128) -> float:
+    """GPTQ and AWQ: packed integers, and one FP16 scale and one packed zero point per group."""
+    return bits / 8 + 2 / group + bits / 8 / group
+
+
+# Bits a weight of llama.cpp's mixtures, whole file. Source: ggml-org/llama.cpp, tools/quantize/README.md (Llama 3.1 8B).
+_GGUF_BITS: dict[str, float] = {
+    "iq1_s": 2.0042,
+    "iq1_m": 2.1460,
+    "iq2_xxs": 2.3824,
+    "iq2_xs": 2.5882,
+    "iq2_s": 2.7403,
+    "iq2_m": 2.9294,
+    "iq3_xxs": 3.2548,
+    "iq3_xs": 3.4977,
+    "iq3_s": 3.6606,
+    "iq3_m": 3.7628,
+    "iq4_xs": 4.4597,
+    "iq4_nl": 4.6818,
+    "q2_k_s": 2.9697,
+    "q2_k": 3.1593,
+    "q3_k_s": 3.6429,
+    "q3_k": 3.9960,
+    "q3_k_m": 3.9960,
+    "q3_k_l": 4.2979,
+    "q4_k_s": 4.6672,
+    "q4_0": 4.6616,
+    "q4_1": 5.1052,
+    "q4_k": 4.8944,
+    "q4_k_m": 4.8944,
+    "q5_0": 5.5540,
+    "q5_1": 6.0010,
+    "q5_k_s": 5.5704,
+    "q5_k": 5.7036,
+    "q5_k_m": 5.7036,
+    "q6_k": 6.5633,
+    "q8_0": 8.5008,
+}
+
+_SCHEMES: dict[str, Scheme] = {
+    "fp32": Scheme("fp32", 4.0, 4.0),
+    "bf16": Scheme("bf16", 2.0, 2.0),
+    "fp16": Scheme("fp16", 2.0, 2.0),
+    # block-wise FP8: one scale per 128 x 128 block; checkpoints of tied models (Qwen3) store lm_head again
+    "fp8": Scheme("fp8", 1.0 + 4 / 128**2, 2.0, unties=True),
+    "gptq-int8": Scheme("gptq-int8", _grouped(8), 2.0, packed=True),
+    "gptq-int4": Scheme("gptq-int4", _grouped(4), 2.0, packed=True),
+    # AutoAWQ's fused attention keeps a complex64 rotary table in each layer (awq/modules/fused/attn.py, class RoPE)
+    "awq-int4": Scheme("awq-int4", _grouped(4), 2.0, fused_rotary=True),
+    # bitsandbytes: 4 bits and an FP32 absmax per 64; -dq quantises the absmax to 8 bits with an FP32 per 256 of them
+    "nf4": Scheme("nf4", 0.5 + 4 / 64, 2.0, packed=True),
+    "nf4-dq": Scheme("nf4-dq", 0.5 + 1 / 64 + 4 / (64 * 256), 2.0, packed=True),
+    "int8": Scheme("int8", 1.0, 2.0, packed=True),
+    # blocks of 32 4-bit values and an 8-bit exponent (OCP microscaling; the experts of gpt-oss)
+    "mxfp4": Scheme("mxfp4", 17 / 32, 2.0),
+}
+_ALIASES = {
+    "f32": "fp32",
+    "float32": "fp32",
+    "f16": "fp16",
+    "float16": "fp16",
+    "half": "fp16",
+    "bfloat16": "bf16",
+    "f8": "fp8",
+    "float8": "fp8",
+    "gptq": "gptq-int4",
+    "awq": "awq-int4",
+    "int4": "gptq-int4",
+    "bnb.nf4": "nf4",
+    "bnb.nf4-dq": "nf4-dq",
+    "bnb-4bit": "nf4",
+    "fp4": "nf4",
+    "bnb-8bit": "int8",
+    "bnb.int8": "int8",
+}
+
+
+def scheme(name: str) -> Scheme:
+    """The scheme called ``name`` (``"BF16"``, ``"GPTQ-Int4"``, ``"Q4_K_M"``, ``"bnb.nf4-dq"`` ...). KeyError if there is none."""
+    key = re.sub(r"[\s()?]+", "", name.strip().lower())
+    key = _ALIASES.get(key, key)
+    if key in _SCHEMES:
+        return _SCHEMES[key]
+    gguf_key = key.removesuffix("_xl") + ("_m" if key.endswith("_k_xl") else "") if key.endswith("_xl") else key
+    bits = _GGUF_BITS.get(gguf_key)
+    if bits is None:
+        raise KeyError(name)
+    return Scheme(key, bits / 8, bits / 8, file_format="gguf")
+
+
+def names() -> tuple[str, ...]:
+    """Every name that ``scheme`` knows, the plain ones first."""
+    return (*_SCHEMES, *_GGUF_BITS)
+
+
+def cheaper_than(bytes_per_weight: float) -> tuple[str, ...]:
+    """Well-trodden schemes below ``bytes_per_weight``, the gentlest first."""
+    ladder = (("fp8", 1.0), ("q8_0", 1.06), ("q6_k", 0.82), ("awq-int4", 0.52), ("q4_k_m", 0.61))
+    return tuple(name for name, size in sorted(ladder, key=lambda pair: -pair[1]) if size < bytes_per_weight * 0.95)
