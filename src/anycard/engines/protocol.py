@@ -79,7 +79,9 @@ class Usage:
 class AttemptStatus:
     """``exit_code`` is the program's own (128 + n after signal n). ``lost``: ended, yet nobody saw how. ``stopped_for``: why the engine
     was told, or decided by a deadline or limit, to stop it. ``start_failure``: the program could not be started, in words.
-    ``limits`` says how limits were held: "cgroup", "watched" or "none"."""
+    ``limits`` says how limits were held: "cgroup", "watched" or "none". ``rebooted``: lost because the machine started anew.
+    ``out_of_memory``: the kernel or the watch ended at least one of its processes for memory. ``disk_full``: the start failed for want
+    of space. ``left_behind``: processes that outlived the main program and were ended."""
 
     id: int
     phase: Phase
@@ -90,6 +92,9 @@ class AttemptStatus:
     stopped_for: EndReason | None = None
     out_of_memory: bool = False
     start_failure: str | None = None
+    rebooted: bool = False
+    disk_full: bool = False
+    left_behind: int = 0
     limits: str = "none"
     usage: Usage = field(default_factory=Usage)
 

@@ -13,7 +13,7 @@ from anycard.jobs import environment, files, prepare
 from anycard.jobs.board import PREPARE, Attempt, Board, OpenJob
 from anycard.jobs.outcome import Outcome
 from anycard.jobs.retry import next_try
-from anycard.jobs.states import OPEN_JOB_STATES, ItemState, JobState, job_state
+from anycard.jobs.states import OPEN_JOB_STATES, ItemState, JobState
 from anycard.jobs.turn import Turn, text_json
 from anycard.model.demand import Allocation
 from anycard.model.end_reason import EndReason
@@ -400,9 +400,8 @@ def _after_prepare(
 
 def settle(turn: Turn, board: Board, job: OpenJob, paths: Paths) -> None:
     """Writes the job's counters; ends the job when its last item ended, and tells those that waited for it."""
-    state = job_state(job.counts)
-    if state in OPEN_JOB_STATES or job.running:
-        turn.counts(job)
+    state = turn.counts(job)
+    if state in OPEN_JOB_STATES:
         return
     failed = [job.failed[item] for item in sorted(job.failed)]
     if failed or job.reopened:

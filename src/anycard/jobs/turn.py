@@ -56,7 +56,7 @@ class Turn:
     def counts(self, job: OpenJob, **values: Any) -> JobState:
         """Writes the job's counters and state; returns the state."""
         counts = job.counts
-        state = job_state(counts)
+        state = JobState.RUNNING if job.running else job_state(counts)  # a prepare attempt counts, too
         self.changes.update(
             "jobs",
             job.id,

@@ -147,13 +147,17 @@ def _compose(text: str, file_name: str, faults: Faults) -> Iterator[Any]:
     yaml.max_depth = MAX_DEPTH
     yaml.composer.warn_double_anchors = False
     try:
-        yield from yaml.compose_all(text)
-    except MaxDepthExceededError:
-        faults.add(_reached(yaml, file_name), "Nested deeper than {limit} levels", limit=MAX_DEPTH)
+        # What compose_all does, except that its cleaning up would forget how far it had come.
+        composer = yaml.get_constructor_parser(text)[0].composer
+        while composer.check_node():
+            yield composer.get_node()
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(file_name, mark.line + 1, mark.column + 1) if mark else _reached(yaml, file_name)
-        _add_syntax_fault(_within(place, text), error.problem or error.context or "", faults)
+        if isinstance(error, MaxDepthExceededError):
+            faults.add(place, "Nested deeper than {limit} levels", limit=MAX_DEPTH)
+        else:
+            _add_syntax_fault(_within(place, text), error.problem or error.context or "", faults)
     except (YAMLError, YAMLStreamError, *_RUAMEL_SLIPS):
         faults.add(_within(_reached(yaml, file_name), text), "This is not YAML 1.2")
 
@@ -202,7 +206,7 @@ class _Builder:
             )
             return None
         if str(node.ctag) not in _CORE_TAGS:
-            self._faults.add(place, "Tags such as {value} mean nothing in a job file", value=str(node.ctag))
+            self._faults.add(place, "A tag means nothing in a job file (a value that begins with ! needs quotes)")
             return None
         if isinstance(node.value, str):
             return Scalar(place, node.value, node.style is None)
