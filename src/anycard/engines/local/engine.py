@@ -1,0 +1,247 @@
+"""The local engine: the daemon's end of the supervisor's socket.
+
+The supervisor may die or be upgraded at any time. Then it is started again and asked about every attempt that has not ended; specs whose
+start was never confirmed go along, and the claim in the attempt's folder sees to it that none runs twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import struct
+import subprocess
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from anycard.config import Paths
+from anycard.engines.local import wire
+from anycard.engines.local.launch import launch
+from anycard.engines.protocol import AttemptSpec, AttemptStatus, OpenAttempt, Phase
+from anycard.errors import UnavailableError
+from anycard.host.clock import boot_id, now
+from anycard.model.end_reason import EndReason
+
+PROTOCOL = 1  # the supervisor's of the same name; one that speaks another is replaced
+_READ_BYTES = 1 << 18
+_READY_TIMEOUT_S = 10.0  # an interpreter that starts on a very busy machine
+_LONGEST_WAIT_S = 30.0  # between tries while the supervisor cannot be started
+
+
+@dataclass(slots=True)
+class _Known:
+    """An attempt not forgotten. ``spec`` until its start is confirmed."""
+
+    folder: str
+    spec: AttemptSpec | None
+    ended: bool = False
+    stop: tuple[EndReason, float] | None = None  # asked for, end not seen yet
+
+
+class LocalEngine:
+    """``idle_exit_s``: how long a supervisor without clients and attempts stays."""
+
+    name = "local"
+
+    def __init__(self, paths: Paths, *, idle_exit_s: float = 60.0) -> None:
+        self._paths = paths
+        self._idle_exit_s = idle_exit_s
+        self._known: dict[int, _Known] = {}
+        self._reports: asyncio.Queue[AttemptStatus | None] = asyncio.Queue()
+        self._writer: asyncio.StreamWriter | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._launched: subprocess.Popen[bytes] | None = None
+        self.supervisor_pid: int | None = None
+
+    async def open(self, attempts: Sequence[OpenAttempt]) -> None:
+        """Connects, starting the supervisor if it is not there. UnavailableError when that fails."""
+        for attempt in attempts:
+            self._known[attempt.id] = _Known(attempt.folder, attempt.spec)
+        reader = await self._connect()
+        self._keeper = asyncio.create_task(self._keep(reader))
+
+    async def start(self, specs: Sequence[AttemptSpec]) -> None:
+        for spec in specs:
+            self._known[spec.id] = _Known(spec.folder, spec)
+        self._send(b"".join(wire.line({"do": "start", "spec": wire.spec_to_json(spec)}) for spec in specs))
+        await self._drained()
+
+    async def stop(self, attempt_id: int, why: EndReason, grace_s: float) -> None:
+        known = self._known.get(attempt_id)
+        if known is None or known.ended:
+            return
+        known.stop = (why, grace_s) if known.stop is None else (known.stop[0], min(grace_s, known.stop[1]))
+        self._send(_stop_line(attempt_id, why, grace_s))
+        await self._drained()
+
+    async def reports(self) -> AsyncIterator[AttemptStatus]:
+        """Until ``close``."""
+        while True:
+            status = await self._reports.get()
+            if status is None:
+                return
+            yield status
+
+    def reports_now(self) -> list[AttemptStatus]:
+        """Those that wait already, without waiting: a turn takes all of them together."""
+        waiting = []
+        while not self._reports.empty():
+            status = self._reports.get_nowait()
+            if status is None:
+                self._reports.put_nowait(None)
+                break
+            waiting.append(status)
+        return waiting
+
+    async def forget(self, attempt_ids: Sequence[int]) -> None:
+        for attempt_id in attempt_ids:
+            self._known.pop(attempt_id, None)
+        self._send(wire.line({"do": "forget", "ids": list(attempt_ids)}))
+
+    async def close(self) -> None:
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+            self._keeper = None
+        await self._disconnect()
+        self._reports.put_nowait(None)
+
+    # --- the connection
+
+    def _send(self, data: bytes) -> None:
+        """Without a connection nothing is lost: the next one begins with everything in ``_known``."""
+        if self._writer is not None and not self._writer.is_closing():
+            self._writer.write(data)
+
+    async def _drained(self) -> None:
+        if self._writer is not None:
+            try:
+                await self._writer.drain()
+            except ConnectionError:
+                return  # the keeper sees it too, and connects anew
+
+    async def _keep(self, reader: asyncio.StreamReader) -> None:
+        """Reads reports; when the supervisor is gone, brings it back."""
+        wait_s = 0.0
+        while True:
+            await self._read(reader)
+            while True:
+                await asyncio.sleep(wait_s)
+                try:
+                    reader = await self._connect()
+                except (UnavailableError, OSError):
+                    if not wait_s:
+                        self._report_unseen()
+                    wait_s = min(_LONGEST_WAIT_S, max(1.0, 2 * wait_s))
+                else:
+                    wait_s = 0.0
+                    break
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        rest = b""
+        while True:
+            try:
+                data = await reader.read(_READ_BYTES)
+            except ConnectionError:
+                return
+            if not data:
+                return
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                self._take(wire.status_from_json(json.loads(line), boot_id()))
+
+    def _take(self, status: AttemptStatus) -> None:
+        known = self._known.get(status.id)
+        if known is not None and status.phase is not Phase.UNSEEN:
+            known.spec = None
+            known.ended = status.phase is Phase.ENDED
+        self._reports.put_nowait(status)
+
+    def _report_unseen(self) -> None:
+        for attempt_id, known in self._known.items():
+            if not known.ended:
+                self._reports.put_nowait(AttemptStatus(attempt_id, Phase.UNSEEN, now()))
+
+    async def _connect(self) -> asyncio.StreamReader:
+        """A supervisor that speaks our protocol, told of all that is open. UnavailableError when none comes up."""
+        await self._disconnect()
+        deadline = asyncio.get_running_loop().time() + _READY_TIMEOUT_S
+        wait_s = 0.005
+        while asyncio.get_running_loop().time() < deadline:
+            reader = await self._hello()
+            if reader is not None:
+                self._open_known()
+                return reader
+            # One that leaves just now still holds the lock, and a launched one ends when it finds another: so, again.
+            if self._launched is None or self._launched.poll() is not None:
+                try:
+                    self._launched = launch(self._paths, self._idle_exit_s)
+                except OSError as error:
+                    raise self._unavailable(str(error)) from error
+            await asyncio.sleep(wait_s)
+            wait_s = min(0.1, 2 * wait_s)
+        raise self._unavailable("it does not answer")
+
+    def _unavailable(self, why: str) -> UnavailableError:
+        return UnavailableError(
+            "the supervisor, which runs the attempts, cannot be started: {why}",
+            hint="look into {log}",
+            why=why,
+            log=self._paths.home / "supervisor.log",
+        )
+
+    async def _hello(self) -> asyncio.StreamReader | None:
+        path = self._paths.supervisor_socket
+        try:
+            reader, writer = await asyncio.open_unix_connection(os.fspath(path))
+        except (FileNotFoundError, ConnectionError):
+            return None
+        if not _is_ours(writer.get_extra_info("socket")):
+            writer.close()
+            raise self._unavailable(f"{path} belongs to someone else")
+        try:
+            writer.write(wire.line({"do": "hello"}))
+            answer = json.loads(await reader.readline() or "null")
+            if answer is not None and answer["hello"]["protocol"] == PROTOCOL:
+                self._writer = writer
+                self.supervisor_pid = answer["hello"]["pid"]
+                return reader
+            writer.write(wire.line({"do": "leave"}))  # another version's; attempts go on without it and are found again
+            await reader.read()
+        except ConnectionError:
+            pass
+        writer.close()
+        return None
+
+    def _open_known(self) -> None:
+        attempts = [
+            wire.open_to_json(OpenAttempt(attempt_id, known.folder, known.spec))
+            for attempt_id, known in self._known.items()
+            if not known.ended
+        ]
+        self._send(wire.line({"do": "open", "attempts": attempts}))
+        for attempt_id, known in self._known.items():
+            if known.stop is not None and not known.ended:
+                self._send(_stop_line(attempt_id, *known.stop))
+
+    async def _disconnect(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+            try:
+                await writer.wait_closed()
+            except ConnectionError:
+                return
+
+
+def _stop_line(attempt_id: int, why: EndReason, grace_s: float) -> bytes:
+    return wire.line({"do": "stop", "id": attempt_id, "why": why.value, "grace_s": grace_s})
+
+
+def _is_ours(connection: socket.socket) -> bool:
+    """Whether the same user or root listens there (where the system can say)."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return struct.unpack("3i", credentials)[1] in (os.getuid(), 0)

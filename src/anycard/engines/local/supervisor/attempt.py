@@ -1,0 +1,127 @@
+"""What the supervisor remembers of one attempt."""
+
+from __future__ import annotations
+
+from anycard.engines.local.supervisor.processes import TICKS_PER_S, Process
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from anycard.engines.local.supervisor.cgroups import Group
+
+QUEUED = "queued"  # to be started in one of the next turns
+PENDING = "pending"  # claimed by someone, the claim not readable yet
+RUNNING = "running"
+DRAINING = "draining"  # the program ended; what it left behind is being ended
+ENDED = "ended"
+
+_REFUSALS = {
+    "cwd-missing": "its folder {cwd!r} does not exist",
+    "cwd-refused": "its folder {cwd!r} may not be entered",
+    "program-missing": "the program {program!r} was not found",
+    "program-refused": "{program!r} is not a program that may be run",
+}
+
+
+class Attempt:
+    """``note`` is kept in ``started`` and survives this process: memory, cpus, grace_s, deadlines, program, cwd, groups.
+    Times ``*_at`` are boot seconds unless they say UTC."""
+
+    def __init__(self, attempt_id: int, folder: str) -> None:
+        self.id = attempt_id
+        self.folder = folder
+        self.state = QUEUED
+        self.spec: dict[str, Any] | None = None  # only until it is started
+        self.note: dict[str, Any] = {}
+        self.uid: int | None = None  # whose processes may be ended for it; None: all that are ours
+        # the process
+        self.pid: int | None = None
+        self.start_ticks = 0
+        self.own = False  # our child: its wait status comes to us
+        self.seen_alive = False  # its session and process group were really its own
+        self.pidfd: int | None = None
+        self.started_at = 0.0
+        self.group: Group | None = None
+        self.limits = "none"
+        # being stopped or ended
+        self.stopped_for: str | None = None
+        self.kill_at: float | None = None
+        self.told: set[tuple[int, int]] = set()  # (pid, start) that got the stop signal
+        self.calm_since: float | None = None
+        self.drained_since: float | None = None
+        self.due = 0.0
+        self.pending_since = 0.0
+        # how it ended
+        self.ended_at = 0.0
+        self.ended_utc = 0.0
+        self.exit_code: int | None = None
+        self.lost = False
+        self.rebooted = False
+        self.out_of_memory = False
+        self.start_failure: str | None = None
+        self.disk_full = False
+        self.left_behind = 0
+        # usage, growing only
+        self.known: dict[int, Process] = {}  # of the last sample, shim included
+        self.cpu_s: float | None = None
+        self.memory_bytes: int | None = None
+        self.peak_memory_bytes: int | None = None
+        self.read_bytes: int | None = None
+        self.written_bytes: int | None = None
+
+    def take_spec(self, spec: dict[str, Any]) -> None:
+        self.spec = spec
+        self.uid = spec["uid"]
+        self.note = {
+            "memory": spec["memory"],
+            "cpus": spec["cpus"],
+            "grace_s": spec["grace_s"],
+            "deadlines": spec["deadlines"],
+            "program": spec["argv"][0] if spec["argv"] else "",
+            "cwd": spec["cwd"],
+            "groups": [],
+        }
+
+    def take_note(self, note: dict[str, Any]) -> None:
+        """The note of a claim found again; unknown or odd parts count as absent (in shared mode the file is the user's)."""
+        self.note = note
+        deadlines = note.get("deadlines")
+        self.note["deadlines"] = [
+            [float(entry[0]), str(entry[1])]
+            for entry in (deadlines if isinstance(deadlines, list) else [])
+            if isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], int | float)
+        ]
+        if not isinstance(note.get("memory"), int):
+            note["memory"] = None
+        if not isinstance(note.get("grace_s"), int | float):
+            note["grace_s"] = 30.0
+
+    def since_ticks(self) -> int:
+        """No process of this attempt started before this (clock ticks since boot; a little early where only our clock saw it)."""
+        return self.start_ticks or int((self.started_at - 0.1) * TICKS_PER_S)
+
+    def refused(self, code: str) -> str:
+        """``cannot-start CODE`` of the exit file, in words."""
+        template = _REFUSALS.get(code, "its shell could not start it ({code})")
+        return template.format(cwd=self.note.get("cwd"), program=self.note.get("program"), code=code)
+
+    def status(self, phase: str, utc: float, boot_s: float) -> dict[str, Any]:
+        """The report as it goes over the socket; engine.py makes an AttemptStatus of it."""
+        return {
+            "id": self.id,
+            "phase": phase,
+            "utc": utc,
+            "boot_s": boot_s,
+            "pid": self.pid,
+            "exit_code": self.exit_code,
+            "lost": self.lost,
+            "rebooted": self.rebooted,
+            "stopped_for": self.stopped_for,
+            "out_of_memory": self.out_of_memory,
+            "start_failure": self.start_failure,
+            "disk_full": self.disk_full,
+            "limits": self.limits,
+            "left_behind": self.left_behind,
+            "usage": [self.cpu_s, self.memory_bytes, self.peak_memory_bytes, self.read_bytes, self.written_bytes],
+        }

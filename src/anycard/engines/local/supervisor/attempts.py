@@ -1,0 +1,423 @@
+"""All attempts of this home and what happens to them: started, found again, stopped, ended, reported.
+
+Knows nothing of sockets. The loop calls the verbs (``open``, ``start``, ``stop``, ``forget``) as messages come and ``turn`` after each
+wait; ``turn`` says when it wants to be called next at the latest.
+"""
+
+from __future__ import annotations
+
+import collections
+import heapq
+import os
+import time
+
+from anycard.engines.local.supervisor import attempt as states
+from anycard.engines.local.supervisor import folder as folders
+from anycard.engines.local.supervisor import processes
+from anycard.engines.local.supervisor.attempt import Attempt
+from anycard.engines.local.supervisor.cgroups import Cgroups
+from anycard.engines.local.supervisor.ending import Ending
+from anycard.engines.local.supervisor.sampling import Sampling
+from anycard.engines.local.supervisor.spawn import CLAIM_FAILED, SpawnError, spawn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Report = dict[str, Any]
+
+BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_STARTS_A_TURN = 16  # so that ends and stops are seen while many start
+_CLAIM_TIMEOUT_S = (
+    2.0  # a shim writes its claim within microseconds; after this it was killed in between, or the disk is full
+)
+_POLL_S = 1.0
+
+
+def boot_now() -> float:
+    return time.clock_gettime(BOOT_CLOCK)
+
+
+class Attempts:
+    """``report`` is called with each status; ``watch(pidfd, attempt)`` and ``unwatch(pidfd)`` have the loop wait for a process that is
+    not our child and call ``adopted_ended``."""
+
+    def __init__(
+        self,
+        home_key: str,
+        boot_id: str,
+        report: Callable[[Report], None],
+        watch: Callable[[int, Attempt], None],
+        unwatch: Callable[[int], None],
+    ) -> None:
+        self.home_key = home_key
+        self.boot_id = boot_id
+        self.by_id: dict[int, Attempt] = {}
+        self.shims: dict[int, Attempt] = {}  # our children, not reaped yet
+        self.cgroups = Cgroups(home_key)
+        self.ending = Ending(self)
+        self._report = report
+        self._watch = watch
+        self._unwatch = unwatch
+        self._sampling = Sampling(self)
+        self._queue: collections.deque[Attempt] = collections.deque()
+        self._deadlines: list[tuple[float, int, str]] = []
+        self._attention: dict[int, Attempt] = {}  # looked at when their ``due`` comes
+
+    # --- verbs
+
+    def open(self, wanted: list[dict[str, Any]]) -> None:
+        """Finds each attempt again, or starts it when it was never started; reports on all that are known."""
+        for entry in wanted:
+            if entry["id"] in self.by_id:
+                continue
+            attempt = Attempt(entry["id"], entry["folder"])
+            self.by_id[attempt.id] = attempt
+            if entry["spec"] is not None:
+                attempt.take_spec(entry["spec"])
+            self._find(attempt, boot_now())
+        for attempt in self.by_id.values():
+            self.report(attempt)
+
+    def start(self, spec: dict[str, Any]) -> None:
+        """Starts the attempt in one of the next turns; one already known is only reported on."""
+        known = self.by_id.get(spec["id"])
+        if known is not None:
+            self.report(known)
+            return
+        attempt = Attempt(spec["id"], spec["folder"])
+        attempt.take_spec(spec)
+        self.by_id[attempt.id] = attempt
+        self._queue.append(attempt)
+
+    def stop(self, attempt_id: int, why: str, grace_s: float) -> None:
+        attempt = self.by_id.get(attempt_id)
+        if attempt is None:
+            return
+        if attempt.state == states.QUEUED:  # never started, and now nobody can
+            attempt.stopped_for = why
+            self._end_unstarted(attempt)
+        elif attempt.state != states.ENDED:
+            self.ending.begin(attempt, why, grace_s)
+
+    def forget(self, attempt_ids: list[int]) -> None:
+        for attempt_id in attempt_ids:
+            attempt = self.by_id.get(attempt_id)
+            if attempt is not None and attempt.state == states.ENDED:
+                del self.by_id[attempt_id]
+
+    # --- the turn
+
+    def turn(self) -> float | None:
+        """Everything that is due now; seconds until the next thing is, None when nothing is planned."""
+        self.ending.new_turn(boot_now())
+        self._reap()
+        for _ in range(min(_STARTS_A_TURN, len(self._queue))):
+            attempt = self._queue.popleft()
+            if attempt.state == states.QUEUED:
+                self._spawn(attempt)
+        now = boot_now()
+        while self._deadlines and self._deadlines[0][0] <= now:
+            _, attempt_id, why = heapq.heappop(self._deadlines)
+            attempt_or_none = self.by_id.get(attempt_id)
+            if attempt_or_none is not None and attempt_or_none.state == states.RUNNING:
+                self.ending.begin(attempt_or_none, why, attempt_or_none.note["grace_s"])
+        for attempt in list(self._attention.values()):
+            if attempt.due <= now:
+                self._attend(attempt, now)
+        self._sampling.turn(now)
+        if self._queue:
+            return 0.0
+        dues = [attempt.due for attempt in self._attention.values()]
+        if self._deadlines:
+            dues.append(self._deadlines[0][0])
+        dues += [due for due in (self._sampling.due, self.ending.groups_due) if due is not None]
+        return max(0.0, min(dues) - boot_now()) if dues else None
+
+    @property
+    def busy(self) -> bool:
+        """Whether any attempt has not ended."""
+        return any(attempt.state != states.ENDED for attempt in self.by_id.values())
+
+    def running(self) -> list[Attempt]:
+        return [attempt for attempt in self.by_id.values() if attempt.state == states.RUNNING]
+
+    def now(self) -> float:
+        """Boot seconds."""
+        return boot_now()
+
+    def attend(self, attempt: Attempt, due: float) -> None:
+        attempt.due = due
+        self._attention[attempt.id] = attempt
+
+    def report(self, attempt: Attempt) -> None:
+        """Its phase now; nothing for one that only waits for its turn to start."""
+        if attempt.state == states.ENDED:
+            self._report(attempt.status("ended", attempt.ended_utc, attempt.ended_at))
+        elif attempt.state in (states.RUNNING, states.DRAINING):
+            self._report(attempt.status("running", time.time(), boot_now()))
+
+    def _attend(self, attempt: Attempt, now: float) -> None:
+        if attempt.state == states.PENDING:
+            self._find(attempt, now)
+        elif attempt.state == states.DRAINING:
+            self.ending.drain(attempt, now)
+        elif attempt.state == states.RUNNING:
+            if not attempt.own and attempt.pidfd is None:
+                self._poll(attempt, now)
+            if attempt.state == states.RUNNING and attempt.kill_at is not None:
+                self.ending.press(attempt, now)
+            elif attempt.state == states.RUNNING and attempt.own:
+                del self._attention[attempt.id]
+        if attempt.state == states.ENDED:
+            self._attention.pop(attempt.id, None)
+
+    # --- starting
+
+    def _spawn(self, attempt: Attempt) -> None:
+        spec = attempt.spec
+        assert spec is not None  # QUEUED ones have it
+        attempt.spec = None
+        memory, cpus = spec["memory"], spec["cpus"]
+        if memory is not None or cpus is not None:
+            attempt.group = self.cgroups.make(attempt.id, memory, cpus)
+            if attempt.group is not None:
+                attempt.note["groups"] = list(attempt.group.folders)
+        attempt.limits = self._limits(attempt)
+        attempt.note["limits"] = attempt.limits
+        entrances = attempt.group.entrances() if attempt.group is not None else []
+        try:
+            pid = spawn(spec, attempt.note, self.mark(attempt), self.boot_id, entrances)
+        except SpawnError as error:
+            attempt.start_failure = str(error)
+            attempt.disk_full = error.disk_full
+            self._end_unstarted(attempt)
+            return
+        attempt.pid = pid
+        attempt.own = attempt.seen_alive = True
+        attempt.started_at = boot_now()
+        attempt.state = states.RUNNING
+        self.shims[pid] = attempt
+        self._now_runs(attempt)
+
+    def _limits(self, attempt: Attempt) -> str:
+        wanted = {name for name, key in (("memory", "memory"), ("cpu", "cpus")) if attempt.note[key] is not None}
+        held = attempt.group.controllers if attempt.group is not None else frozenset()
+        if "memory" in wanted - held:
+            return "watched"
+        return "cgroup" if wanted and wanted <= held else "none"
+
+    def _now_runs(self, attempt: Attempt) -> None:
+        for after_s, why in attempt.note["deadlines"]:
+            heapq.heappush(self._deadlines, (attempt.started_at + after_s, attempt.id, why))
+        self._sampling.has_new(attempt)
+        self.report(attempt)
+
+    def _end_unstarted(self, attempt: Attempt) -> None:
+        attempt.ended_at, attempt.ended_utc = boot_now(), time.time()
+        self.ending.finish(attempt)
+
+    def mark(self, attempt: Attempt) -> str:
+        return f"{self.home_key}:{attempt.id}"
+
+    # --- finding again
+
+    def _find(self, attempt: Attempt, now: float) -> None:
+        """Reads the attempt's folder: it ended, runs, was lost, or was never started."""
+        try:
+            started = folders.read_started(attempt.folder)
+            ended = folders.read_exit(attempt.folder)
+            if started is None and ended is None:
+                if attempt.spec is not None and attempt.pid is None:
+                    attempt.state = states.QUEUED
+                    self._attention.pop(attempt.id, None)
+                    self._queue.append(attempt)
+                    return
+                # Taking the claim ourselves makes sure that no late shim runs what is reported as lost.
+                if os.path.isdir(attempt.folder) and not folders.claim(attempt.folder, self.boot_id):
+                    self._wait_for_claim(attempt, now)
+                    return
+            stop = folders.read_stop(attempt.folder)
+        except folders.Incomplete:
+            self._wait_for_claim(attempt, now)
+            return
+        except OSError:  # cannot be read now: that says nothing about the attempt
+            attempt.state = states.PENDING
+            self._report(attempt.status("unseen", time.time(), now))
+            self.attend(attempt, now + 5.0)
+            return
+        attempt.spec = None
+        if stop is not None:
+            attempt.stopped_for = stop["why"]
+        if started is not None:
+            self._take_started(attempt, started)
+        if ended is not None:
+            attempt.exit_code, refusal, when = ended
+            attempt.start_failure = attempt.refused(refusal) if refusal is not None else None
+            self._drain_found(attempt, when)
+        elif started is None or not started.pid:
+            attempt.lost = True
+            self._drain_found(attempt, time.time())
+        elif started.boot_id != self.boot_id:
+            attempt.lost = attempt.rebooted = True
+            self._drain_found(attempt, time.time())
+        else:
+            self._adopt(attempt, stop, now)
+
+    def _wait_for_claim(self, attempt: Attempt, now: float) -> None:
+        if attempt.state != states.PENDING:
+            attempt.state = states.PENDING
+            attempt.pending_since = now
+        if now - attempt.pending_since < _CLAIM_TIMEOUT_S:
+            self.attend(attempt, now + 0.02)
+            return
+        # Nobody finishes this claim any more. Draining looks for processes by their mark, so none goes on unseen.
+        if attempt.pid is not None and attempt.spec is None and attempt.own:
+            attempt.start_failure = "its start could not be recorded in its folder"
+            attempt.disk_full = _disk_is_full(attempt.folder)
+        else:
+            attempt.lost = True
+        self._drain_found(attempt, time.time())
+
+    def _take_started(self, attempt: Attempt, started: folders.Started) -> None:
+        attempt.take_note(started.note)
+        attempt.pid = started.pid or None
+        attempt.start_ticks = started.start_ticks
+        limits = started.note.get("limits")
+        attempt.limits = limits if limits in ("cgroup", "watched") else "none"
+        if os.getuid() == 0:
+            owner = os.lstat(attempt.folder).st_uid
+            attempt.uid = owner or None
+        names = started.note.get("groups")
+        if isinstance(names, list) and names and started.boot_id == self.boot_id:
+            attempt.group = self.cgroups.existing(attempt.id, [str(name) for name in names])
+
+    def _adopt(self, attempt: Attempt, stop: dict[str, Any] | None, now: float) -> None:
+        """The claim names a process of this boot: it runs, or it just ended, or it was killed with its shim."""
+        assert attempt.pid is not None
+        attempt.own = False
+        alive = processes.is_alive(attempt.pid, attempt.start_ticks)
+        if alive and attempt.uid is not None:
+            alive = processes.owner_of(attempt.pid) == attempt.uid
+        if alive and hasattr(os, "pidfd_open"):
+            try:
+                attempt.pidfd = processes.open_pidfd(attempt.pid, attempt.start_ticks)
+                alive = attempt.pidfd is not None
+            except OSError:  # no descriptor left: polled instead
+                attempt.pidfd = None
+        if not alive:
+            self._gone(attempt)
+            return
+        attempt.seen_alive = True
+        attempt.state = states.RUNNING
+        attempt.started_at = attempt.start_ticks / processes.TICKS_PER_S if attempt.start_ticks else now
+        self._attention.pop(attempt.id, None)
+        if attempt.pidfd is not None:
+            self._watch(attempt.pidfd, attempt)
+        else:
+            self.attend(attempt, now + _POLL_S)
+        self._now_runs(attempt)
+        if stop is not None:
+            kill_at = stop.get("kill_at")
+            grace_s = attempt.note["grace_s"] if not isinstance(kill_at, int | float) else max(0.0, kill_at - now)
+            self.ending.begin(attempt, stop["why"], grace_s, told=stop.get("told") is True)
+
+    def _poll(self, attempt: Attempt, now: float) -> None:
+        assert attempt.pid is not None
+        if processes.is_alive(attempt.pid, attempt.start_ticks):
+            self.attend(attempt, now + _POLL_S)
+        else:
+            self._gone(attempt)
+
+    def adopted_ended(self, attempt: Attempt) -> None:
+        """A process that was found again has ended."""
+        if attempt.pidfd is not None:
+            self._unwatch(attempt.pidfd)
+            os.close(attempt.pidfd)
+            attempt.pidfd = None
+        self._gone(attempt)
+
+    def _gone(self, attempt: Attempt) -> None:
+        """Not our child and not there any more: its exit file says how it ended, or nobody knows."""
+        try:
+            ended = folders.read_exit(attempt.folder)
+        except OSError:
+            ended = None
+        if ended is None:
+            attempt.lost = True
+            self._drain_found(attempt, time.time())
+            return
+        attempt.exit_code, refusal, when = ended
+        attempt.start_failure = attempt.refused(refusal) if refusal is not None else None
+        self._drain_found(attempt, when)
+
+    def _drain_found(self, attempt: Attempt, ended_utc: float) -> None:
+        utc = time.time()
+        attempt.ended_utc = min(utc, ended_utc)
+        attempt.ended_at = boot_now() - (utc - attempt.ended_utc)
+        attempt.state = states.DRAINING
+        self.attend(attempt, 0.0)
+
+    # --- our own children
+
+    def _reap(self) -> None:
+        ended = []
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if pid == 0:
+                break
+            attempt = self.shims.pop(pid, None)
+            if attempt is not None:  # else an orphan that came to us as the subreaper
+                attempt.cpu_s = max(attempt.cpu_s or 0.0, usage.ru_utime + usage.ru_stime)
+                unit = 1 if os.uname().sysname == "Darwin" else 1024
+                attempt.peak_memory_bytes = max(attempt.peak_memory_bytes or 0, usage.ru_maxrss * unit)
+                self._child_ended(attempt, pid, status)
+                if attempt.state == states.DRAINING:
+                    ended.append(attempt)
+        if ended:
+            self.ending.settle(ended)
+
+    def _child_ended(self, attempt: Attempt, pid: int, status: int) -> None:
+        code = os.waitstatus_to_exitcode(status)
+        attempt.ended_at, attempt.ended_utc = boot_now(), time.time()
+        attempt.state = states.DRAINING
+        started: folders.Started | None = None
+        try:
+            ended = folders.read_exit(attempt.folder)
+            if ended is None or code == CLAIM_FAILED:
+                started = folders.read_started(attempt.folder)
+        except folders.Incomplete:
+            if code == CLAIM_FAILED:
+                self._wait_for_claim(attempt, attempt.ended_at)
+                return
+            ended = None
+        except OSError:
+            ended = None
+        if code == CLAIM_FAILED and started is not None and started.pid != pid:
+            self._find(attempt, attempt.ended_at)  # another shim was first: that one is the attempt
+        elif ended is not None:
+            attempt.exit_code, refusal, _ = ended
+            attempt.start_failure = attempt.refused(refusal) if refusal is not None else None
+        else:
+            # The shim was killed, or its folder is gone or full: what we saw is the record.
+            attempt.exit_code = 128 - code if code < 0 else code
+            if code == CLAIM_FAILED and started is None:
+                attempt.exit_code = None
+                attempt.start_failure = "its start could not be recorded in its folder"
+                attempt.disk_full = _disk_is_full(attempt.folder)
+                return
+            try:
+                folders.write_exit(attempt.folder, attempt.exit_code)
+            except OSError:
+                return  # it stays in our memory and is reported until forgotten
+
+
+def _disk_is_full(folder: str) -> bool:
+    try:
+        return os.statvfs(folder).f_bavail == 0
+    except OSError:
+        return False

@@ -1,0 +1,244 @@
+"""Control groups, version 1 and 2, wherever this process may make them; no systemd needed.
+
+A *place* is a folder below which attempts get a group of their own. It is searched from the group this process is in upwards, so that
+a limit already put on us also holds for the attempts, and it counts only once a trial process has really entered a group there:
+what the files' permissions promise is not always what the kernel allows.
+"""
+
+from __future__ import annotations
+
+import os
+
+_PERIOD_US = 100_000  # the kernel's default cfs period
+_MOUNTINFO = "/proc/self/mountinfo"
+_LEAST_QUOTA_US = 1_000  # the kernel refuses less
+
+
+class Place:
+    """``controllers``: those of "memory" and "cpu" that hold here. ``version``: 1 or 2."""
+
+    __slots__ = ("controllers", "folder", "version")
+
+    def __init__(self, version: int, controllers: frozenset[str], folder: str) -> None:
+        self.version = version
+        self.controllers = controllers
+        self.folder = folder
+
+
+class Group:
+    """The groups of one attempt: one folder with version 2, one a controller with version 1."""
+
+    __slots__ = ("controllers", "folders")
+
+    def __init__(self, folders: list[str], controllers: frozenset[str]) -> None:
+        self.folders = folders
+        self.controllers = controllers
+
+    def entrances(self) -> list[str]:
+        return [folder + "/cgroup.procs" for folder in self.folders]
+
+    def pids(self) -> set[int]:
+        found: set[int] = set()
+        for path in self.entrances():
+            found.update(int(pid) for pid in _read(path).split())
+        return found
+
+    def oom_kills(self) -> int:
+        """Processes the kernel has killed here because the group's memory limit was reached."""
+        for folder in self.folders:
+            for name in ("memory.events", "memory.oom_control"):
+                for line in _read(f"{folder}/{name}").splitlines():
+                    if line.startswith("oom_kill "):
+                        return int(line.split()[1])
+        return 0
+
+    def remove(self) -> bool:
+        """True once all folders are gone; False while processes are still leaving."""
+        self.folders = [folder for folder in self.folders if not _remove(folder)]
+        return not self.folders
+
+
+class Cgroups:
+    """Makes groups for one home. The places are looked for when the first limit is asked."""
+
+    def __init__(self, home_key: str) -> None:
+        self._name = f"anycard-{home_key}"
+        self._places: list[Place] | None = None
+
+    def make(self, attempt_id: int, memory_bytes: int | None, cpus: float | None) -> Group | None:
+        """A group that holds what it can of these limits, or None when no control group can hold any of them."""
+        wanted = {name for name, limit in (("memory", memory_bytes), ("cpu", cpus)) if limit is not None}
+        if self._places is None:
+            self._places = find_places(self._name)
+        group = Group([], frozenset())
+        for place in self._places:
+            held = wanted & place.controllers
+            if not held:
+                continue
+            folder = f"{place.folder}/{attempt_id}"
+            try:
+                os.makedirs(folder, exist_ok=True)
+                if memory_bytes is not None and "memory" in held:
+                    _limit_memory(place.version, folder, memory_bytes)
+                if cpus is not None and "cpu" in held:
+                    _limit_cpus(place.version, folder, cpus)
+            except OSError:
+                _remove(folder)
+                continue
+            group.folders.append(folder)
+            group.controllers |= held
+        return group if group.folders else None
+
+    def existing(self, attempt_id: int, folders: list[str]) -> Group | None:
+        """The group of an attempt found again, by the folders its claim names. The claim may be the user's own file, so only folders
+        of this attempt on a control group mount count."""
+        mounts = [line.split(" ")[4] for line in _read(_MOUNTINFO).splitlines() if " - cgroup" in line]
+        ending = f"/{self._name}/{attempt_id}"
+        mine = [
+            folder
+            for folder in folders
+            if folder.endswith(ending)
+            and "/../" not in folder
+            and any(folder.startswith(mount + "/") for mount in mounts)
+            and os.path.isdir(folder)
+        ]
+        return Group(mine, frozenset()) if mine else None
+
+    def close(self) -> None:
+        """Removes the places when nothing is left in them."""
+        for place in self._places or ():
+            try:
+                os.rmdir(place.folder)
+            except OSError:
+                continue  # attempts still run there
+
+
+def _limit_memory(version: int, folder: str, limit: int) -> None:
+    if version == 2:
+        _write(folder + "/memory.max", str(limit))
+        _write_if_there(folder + "/memory.swap.max", "0")
+    else:
+        _write(folder + "/memory.limit_in_bytes", str(limit))
+        _write_if_there(folder + "/memory.memsw.limit_in_bytes", str(limit))
+
+
+def _limit_cpus(version: int, folder: str, cpus: float) -> None:
+    quota = max(_LEAST_QUOTA_US, round(cpus * _PERIOD_US))
+    if version == 2:
+        _write(folder + "/cpu.max", f"{quota} {_PERIOD_US}")
+    else:
+        _write(folder + "/cpu.cfs_period_us", str(_PERIOD_US))
+        _write(folder + "/cpu.cfs_quota_us", str(quota))
+
+
+def find_places(name: str, mountinfo: str = _MOUNTINFO, own: str = "/proc/self/cgroup") -> list[Place]:
+    """The places in which attempts can be limited: at most one a controller."""
+    own_groups = {}
+    for line in _read(own).splitlines():
+        _, controllers, path = line.split(":", 2)
+        for controller in controllers.split(","):  # version 2 has the empty name
+            own_groups[controller] = path
+    places: list[Place] = []
+    missing = {"memory", "cpu"}
+    for line in _read(mountinfo).splitlines():
+        fields, _, rest = line.partition(" - ")
+        kind, _, options = rest.split(" ", 2)
+        mount_root, mount_point = fields.split(" ")[3:5]
+        if kind == "cgroup":
+            for controller in missing & set(options.split(",")):
+                folder = _first_place(
+                    _upwards(mount_point, mount_root, own_groups.get(controller, "/")), name, 1, {controller}
+                )
+                if folder is not None:
+                    places.append(Place(1, frozenset({controller}), folder))
+                    missing.discard(controller)
+        elif kind == "cgroup2" and missing:
+            for parent in _upwards(mount_point, mount_root, own_groups.get("", "/")):
+                offered = missing & set(_read(parent + "/cgroup.controllers").split())
+                folder = _first_place([parent], name, 2, offered) if offered else None
+                if folder is not None:
+                    places.append(Place(2, frozenset(offered), folder))
+                    missing -= offered
+                    break
+    return places
+
+
+def _upwards(mount_point: str, mount_root: str, own: str) -> list[str]:
+    """Folders from the group we are in up to the mount point."""
+    if mount_root != "/" and (own + "/").startswith(mount_root + "/"):
+        own = own[len(mount_root) :]
+    parts = [part for part in own.split("/") if part and part != ".."]
+    folders = ["/".join([mount_point, *parts[:depth]]) for depth in range(len(parts), -1, -1)]
+    return [folder for folder in folders if os.path.isdir(folder)]
+
+
+def _first_place(parents: list[str], name: str, version: int, controllers: set[str]) -> str | None:
+    for parent in parents:
+        folder = f"{parent}/{name}"
+        trial = f"{folder}/trial"
+        try:
+            if version == 2:
+                _spread(parent, controllers)
+            os.makedirs(folder, exist_ok=True)
+            if version == 2:
+                _spread(folder, controllers)
+            os.makedirs(trial, exist_ok=True)
+            if "memory" in controllers:
+                _limit_memory(version, trial, 1 << 30)
+            if "cpu" in controllers:
+                _limit_cpus(version, trial, 1.0)
+            entered = _can_enter(trial)
+        except OSError:
+            entered = False
+        if _remove(trial) and entered:
+            return folder
+        _remove(folder)
+    return None
+
+
+def _spread(folder: str, controllers: set[str]) -> None:
+    """Hands the controllers on to the groups below ``folder``."""
+    have = set(_read(folder + "/cgroup.subtree_control").split())
+    for controller in controllers - have:
+        _write(folder + "/cgroup.subtree_control", "+" + controller)
+
+
+def _can_enter(folder: str) -> bool:
+    pid = os.posix_spawn("/bin/sh", ["sh", "-c", 'echo $$ >"$1"', "sh", folder + "/cgroup.procs"], {})
+    return os.waitpid(pid, 0)[1] == 0
+
+
+def _remove(folder: str) -> bool:
+    """Removes a group and the groups a program made below it. False while anything is in them."""
+    try:
+        below = [entry.path for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return True
+    for path in below:
+        _remove(path)
+    try:
+        os.rmdir(folder)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _read(path: str) -> str:
+    """The file's text; empty when it is not there or not readable, which means the same here: it holds nothing for us."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _write(path: str, value: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(value)
+
+
+def _write_if_there(path: str, value: str) -> None:
+    if os.path.exists(path):
+        _write(path, value)

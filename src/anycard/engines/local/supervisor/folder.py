@@ -1,0 +1,129 @@
+"""The small files of an attempt's folder through which a result outlives everybody: ``started``, ``exit``, ``stop``.
+
+docs/attempts.md describes them. In shared mode the folder is the user's, so nothing here follows a link, blocks on a FIFO,
+or trusts a number beyond that user's own attempt.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_MOST_BYTES = 65536
+
+
+class Started:
+    """Who claimed the attempt: pid and start time (clock ticks since boot, /proc/PID/stat field 22; 0 without /proc) in one boot.
+
+    ``pid`` 0: the supervisor claimed it so that nobody can start it any more."""
+
+    __slots__ = ("boot_id", "note", "pid", "start_ticks")
+
+    def __init__(self, pid: int, start_ticks: int, boot_id: str, note: dict[str, Any]) -> None:
+        self.pid = pid
+        self.start_ticks = start_ticks
+        self.boot_id = boot_id
+        self.note = note
+
+
+class Incomplete(Exception):
+    """The attempt is claimed, but the claim is not (or not readably) written."""
+
+
+def read_started(folder: str) -> Started | None:
+    """The claim; None when there is none. Incomplete when it is half-written; OSError when the folder cannot be read."""
+    text = _read(folder + "/started")
+    if text is None:
+        return None
+    lines = text.split("\n")
+    if len(lines) < 5:
+        raise Incomplete
+    try:
+        note = json.loads(lines[3])
+        start_ticks = int(lines[1].rpartition(")")[2].split()[19]) if lines[1] else 0
+        return Started(int(lines[0]), start_ticks, lines[2], note if isinstance(note, dict) else {})
+    except (ValueError, IndexError):
+        raise Incomplete from None
+
+
+def claim(folder: str, boot_id: str) -> bool:
+    """Takes the claim so that no shim can: True if it was free. OSError when the folder cannot be written."""
+    try:
+        descriptor = os.open(folder + "/started", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    except FileExistsError:
+        return False
+    try:
+        os.write(descriptor, f"0\n\n{boot_id}\n{{}}\n".encode())
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def read_exit(folder: str) -> tuple[int | None, str | None, float] | None:
+    """(exit code, None, when) or (None, why it could not be started, when), ``when`` in UTC seconds; None when not (wholly) written."""
+    text = _read(folder + "/exit")
+    if text is None or not text.endswith("\n"):
+        return None
+    word, _, value = text[:-1].partition(" ")
+    try:
+        when = os.lstat(folder + "/exit").st_mtime
+        if word == "exited":
+            return int(value) & 0xFF, None, when
+    except (ValueError, OSError):
+        return None
+    return (None, value, when) if word == "cannot-start" else None
+
+
+def write_exit(folder: str, exit_code: int) -> None:
+    """Records an end the shim could not record itself (it was killed). Never overwrites. OSError when it cannot be written."""
+    _replace(folder, "exit", f"exited {exit_code}\n", overwrite=_read(folder + "/exit") in (None, ""))
+
+
+def read_stop(folder: str) -> dict[str, Any] | None:
+    """What ``write_stop`` wrote, or None."""
+    text = _read(folder + "/stop")
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) and isinstance(value.get("why"), str) else None
+
+
+def write_stop(folder: str, why: str, kill_at: float, *, told: bool) -> None:
+    """Remembers that the attempt is being stopped, so that a later supervisor goes on with it. ``kill_at`` in boot seconds;
+    ``told``: the stop signal was sent."""
+    _replace(folder, "stop", json.dumps({"why": why, "kill_at": kill_at, "told": told}) + "\n", overwrite=True)
+
+
+def _read(path: str) -> str | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            return None
+        raise
+    try:
+        return os.read(descriptor, _MOST_BYTES).decode("utf-8", "replace")
+    finally:
+        os.close(descriptor)
+
+
+def _replace(folder: str, name: str, text: str, *, overwrite: bool) -> None:
+    if not overwrite:
+        return
+    temporary = f"{folder}/.{name}.{os.getpid()}"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
+    os.rename(temporary, f"{folder}/{name}")

@@ -1,0 +1,183 @@
+"""Starts the shim of one attempt: no interpreter, no pipe, the log is the program's own descriptor.
+
+Plain attempts go by posix_spawn (vfork: a third of a fork's cost). Those with a control group or another user go by fork, because both
+must be entered before anything is executed: a shell that ran as root with the user's LD_PRELOAD would be the user's root shell.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+
+from anycard.engines.local.supervisor import processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+CLAIM_FAILED = 120  # shim.sh: `started` was there already, or could not be written
+_SIGNALS = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
+_LOG_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+_STEPS = ("entering its control group", "becoming its user", "opening its log", "starting its shell")
+
+
+class SpawnError(Exception):
+    """Why the attempt could not be started, for a person. ``disk_full``: no space or quota left."""
+
+    def __init__(self, text: str, *, disk_full: bool = False) -> None:
+        super().__init__(text)
+        self.disk_full = disk_full
+
+
+def _script(name: str) -> str:
+    """A shell script beside this package without its comments, its first line (its name in ``ps``) excepted."""
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    with open(f"{folder}/{name}", encoding="utf-8") as file:
+        first, *rest = file.read().splitlines()
+    return "\n".join([first, *(line for line in rest if line.strip() and not line.lstrip().startswith("#"))])
+
+
+_SHIM = _script("shim.sh")
+
+
+def spawn(spec: dict[str, Any], note: dict[str, Any], mark: str, boot_id: str, entrances: list[str]) -> int:
+    """Makes the folder and starts the shim; its pid. SpawnError says what went wrong."""
+    uid = spec["uid"]
+    folder = spec["folder"]
+    try:
+        user = None if uid is None else _user(uid, spec["gid"])
+        _make_folder(folder, uid, None if user is None else user[0])
+        argv = _argv(spec, note, boot_id)
+        env = dict(spec["env"])
+        env[processes.MARK] = mark
+        if user is not None or entrances:
+            return _fork(argv, env, folder + "/log", entrances, uid, user)
+        actions: list[tuple[Any, ...]] = [
+            (os.POSIX_SPAWN_OPEN, 1, folder + "/log", _LOG_FLAGS, 0o600),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ]
+        return os.posix_spawn(
+            "/bin/sh", argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=_SIGNALS
+        )
+    except OSError as error:
+        raise _in_words(error.errno, error.filename) from error
+    except ValueError as error:
+        raise SpawnError(f"its arguments or environment hold what no program can be given: {error}") from error
+
+
+def _in_words(number: int | None, where: str | None) -> SpawnError:
+    if number == errno.E2BIG:
+        return SpawnError("its arguments and environment are larger than the system allows")
+    reason = os.strerror(number or 0)
+    return SpawnError(f"{where}: {reason}" if where else reason, disk_full=number in (errno.ENOSPC, errno.EDQUOT))
+
+
+def _argv(spec: dict[str, Any], note: dict[str, Any], boot_id: str) -> list[str]:
+    program = [str(part) for part in spec["argv"]]
+    if not program:
+        raise SpawnError("there is no command to run")
+    # Shells drop variables whose names they could not spell; env(1) hands those on.
+    odd = [f"{name}={value}" for name, value in spec["env"].items() if not _spellable(name)]
+    if odd and "=" not in program[0]:
+        program = ["/usr/bin/env", *odd, *program]
+    command = ["/bin/sh", "-c", _SHIM, "anycard", spec["folder"], boot_id, json.dumps(note), spec["header"]]
+    return [*command, spec["cwd"], f"{spec['umask']:o}", *program]
+
+
+def _spellable(name: str) -> bool:
+    return name.isascii() and name.isidentifier()
+
+
+def _user(uid: int, gid: int | None) -> tuple[int, list[int]]:
+    """(group, all groups) of the user."""
+    import pwd
+
+    try:
+        entry = pwd.getpwuid(uid)
+    except KeyError:
+        if gid is None:
+            raise SpawnError(f"there is no user {uid} on this machine") from None
+        return gid, [gid]
+    group = entry.pw_gid if gid is None else gid
+    return group, os.getgrouplist(entry.pw_name, group)
+
+
+def _make_folder(folder: str, uid: int | None, gid: int | None) -> None:
+    output = folder + "/output"
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        if os.path.isdir(output):
+            return
+    except FileNotFoundError:
+        os.makedirs(folder, 0o700)
+    os.mkdir(output, 0o700)
+    if uid is not None and gid is not None:
+        for path in (output, folder):
+            os.chown(path, uid, gid, follow_symlinks=False)
+
+
+def _fork(
+    argv: list[str],
+    env: dict[str, str],
+    log: str,
+    entrances: list[str],
+    uid: int | None,
+    user: tuple[int, list[int]] | None,
+) -> int:
+    """A child that enters groups and user before it executes anything. What fails in it comes back over a pipe that exec closes."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        _become_shim(writing, argv, env, log, entrances, uid, user)
+    os.close(writing)
+    try:
+        failure = os.read(reading, 16)
+    finally:
+        os.close(reading)
+    if failure:
+        os.waitpid(pid, 0)
+        step, number = failure.split()
+        raise _in_words(int(number), _STEPS[int(step)])
+    return pid
+
+
+def _become_shim(
+    writing: int,
+    argv: list[str],
+    env: dict[str, str],
+    log: str,
+    entrances: list[str],
+    uid: int | None,
+    user: tuple[int, list[int]] | None,
+) -> NoReturn:
+    step = 0
+    failure = errno.EINVAL
+    try:
+        signal.set_wakeup_fd(-1)
+        os.setsid()
+        for path in entrances:
+            with open(path, "w", encoding="ascii") as entrance:
+                entrance.write("0")  # 0: the process that writes
+        step = 1
+        if user is not None and uid is not None:
+            group, groups = user
+            os.setgroups(groups)
+            os.setresgid(group, group, group)
+            os.setresuid(uid, uid, uid)
+        step = 2
+        descriptor = os.open(log, _LOG_FLAGS, 0o600)
+        os.dup2(descriptor, 1)
+        os.dup2(descriptor, 2)
+        step = 3
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        os.execve("/bin/sh", argv, env)
+    except OSError as error:
+        failure = error.errno or errno.EINVAL
+    finally:
+        os.write(writing, b"%d %d" % (step, failure))
+        os._exit(126)
