@@ -180,7 +180,7 @@ class _Planner:
             self.lack_of[job.id] = short.lack
         if short.because_of is None:
             self.blocked[shape] = WaitReason(short.lack.why_behind(job.id))
-            return WaitReason(short.lack.why(), sooner)
+            return WaitReason(short.lack.own, sooner)
         behind = self.lack_of[short.because_of].why_behind(short.because_of)
         self.blocked[shape] = WaitReason(behind)
         return WaitReason(behind, sooner)

@@ -5,7 +5,6 @@ A sentence about a lack comes twice: said of the job itself, and said of the job
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from anycard.model.demand import Demand
@@ -15,17 +14,13 @@ from anycard.units import format_bytes
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """What an item is short of. ``own`` is said of the job itself, ``behind`` of the jobs after it (and takes ``{job}``)."""
+    """What an item is short of. ``own`` is said of the job itself, ``behind`` of those after it, once ``{job}`` is filled."""
 
-    own: str
-    behind: str
-    params: Mapping[str, Param]
-
-    def why(self) -> Text:
-        return Text(self.own, self.params)
+    own: Text
+    behind: Text
 
     def why_behind(self, job_id: int) -> Text:
-        return Text(self.behind, {"job": job_id, **self.params})
+        return Text(self.behind.msgid, {"job": job_id, **self.behind.params})
 
 
 STARTS_SOON = Text("starts in a moment")
@@ -33,38 +28,36 @@ STARTS_SOON = Text("starts in a moment")
 
 def lacks_cards(demand: Demand, free: int, total: int) -> Lack:
     params: dict[str, Param] = {"need": demand.card_count, "free": free, "total": total}
-    if demand.card is None:
-        if demand.card_count == 1:
-            return Lack(
-                "waits for a free card ({free} of {total} free)",
-                "behind job {job}, which waits for a free card ({free} of {total} free)",
-                params,
-            )
+    if demand.card is not None:
+        params["card"] = demand.card
         return Lack(
-            "waits for {need} free cards ({free} of {total} free)",
-            "behind job {job}, which waits for {need} free cards ({free} of {total} free)",
-            params,
+            Text("waits for {need} free {card} ({free} of {total} free)", params),
+            Text("behind job {job}, which waits for {need} free {card} ({free} of {total} free)", params),
+        )
+    if demand.card_count == 1:
+        return Lack(
+            Text("waits for a free card ({free} of {total} free)", params),
+            Text("behind job {job}, which waits for a free card ({free} of {total} free)", params),
         )
     return Lack(
-        "waits for {need} free {card} ({free} of {total} free)",
-        "behind job {job}, which waits for {need} free {card} ({free} of {total} free)",
-        {**params, "card": demand.card},
+        Text("waits for {need} free cards ({free} of {total} free)", params),
+        Text("behind job {job}, which waits for {need} free cards ({free} of {total} free)", params),
     )
 
 
 def lacks_cpus(need_milli: int, free_milli: int) -> Lack:
+    params: dict[str, Param] = {"need": cpu_number(need_milli), "free": cpu_number(free_milli)}
     return Lack(
-        "waits for CPUs: asks {need}, {free} free",
-        "behind job {job}, which waits for CPUs: asks {need}, {free} free",
-        {"need": cpu_number(need_milli), "free": cpu_number(free_milli)},
+        Text("waits for CPUs: asks {need}, {free} free", params),
+        Text("behind job {job}, which waits for CPUs: asks {need}, {free} free", params),
     )
 
 
 def lacks_memory(need_bytes: int, free_bytes: int) -> Lack:
+    params: dict[str, Param] = {"need": format_bytes(need_bytes), "free": format_bytes(free_bytes)}
     return Lack(
-        "waits for memory: asks {need}, {free} free",
-        "behind job {job}, which waits for memory: asks {need}, {free} free",
-        {"need": format_bytes(need_bytes), "free": format_bytes(free_bytes)},
+        Text("waits for memory: asks {need}, {free} free", params),
+        Text("behind job {job}, which waits for memory: asks {need}, {free} free", params),
     )
 
 
