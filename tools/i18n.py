@@ -12,31 +12,42 @@ from __future__ import annotations
 import ast
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from gettext import GNUTranslations
 from pathlib import Path
 
 from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
-SOURCE = Path(__file__).parent.parent / "src" / "anycard"
+PROJECT = Path(__file__).parent.parent
+SOURCE = PROJECT / "src" / "anycard"
+SOURCES = (SOURCE, PROJECT / "examples")
 PO = SOURCE / "i18n" / "locales" / "zh" / "LC_MESSAGES" / "anycard.po"
 MO = PO.with_suffix(".mo")
 _MARKS = ("_", "N_", "Text", "show", "sentence")  # the sentence is their first argument
 _EPOCH = datetime(2026, 1, 1, tzinfo=UTC)  # a fixed date in the header: a catalogue changes only when a sentence does
 
 
-def sentences(folder: Path = SOURCE) -> set[str]:
-    """Every sentence that a face may be asked to translate."""
-    return {text for file in sorted(folder.rglob("*.py")) for text in _of_file(file)}
+def sentences(*folders: Path) -> set[str]:
+    """Every sentence that a face may be asked to translate, in ``folders`` (default: the package and the examples)."""
+    return {text for folder in folders or SOURCES for file in sorted(folder.rglob("*.py")) for text in _of_file(file)}
 
 
 def _of_file(file: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"), str(file))):
+    module = ast.parse(file.read_text(encoding="utf-8"), str(file))
+    named = {
+        target.id: statement.value
+        for statement in module.body
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(module):
         if isinstance(node, ast.Call):
             for argument in _places(node):
-                yield from _constants(argument)
+                yield from _constants(argument, named)
 
 
 def _places(call: ast.Call) -> Iterator[ast.expr]:
@@ -53,12 +64,15 @@ def _places(call: ast.Call) -> Iterator[ast.expr]:
         yield call.args[1]
 
 
-def _constants(node: ast.expr) -> Iterator[str]:
+def _constants(node: ast.expr, named: Mapping[str, ast.expr]) -> Iterator[str]:
+    """The sentence that ``node`` is, or each of those that it may be; ``named`` are the module's constants."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.strip():
         yield node.value
     elif isinstance(node, ast.IfExp):
-        yield from _constants(node.body)
-        yield from _constants(node.orelse)
+        yield from _constants(node.body, named)
+        yield from _constants(node.orelse, named)
+    elif isinstance(node, ast.Name) and node.id in named:
+        yield from _constants(named[node.id], {})
 
 
 def read() -> Catalog:
@@ -87,6 +101,18 @@ def updated(old: Catalog, wanted: set[str]) -> Catalog:
     return new
 
 
+def is_current(catalog: Catalog) -> bool:
+    """Whether anycard.mo says what ``catalog`` says (its header may name another Babel)."""
+    if not MO.exists():
+        return False
+    with MO.open("rb") as there:
+        return _pairs(GNUTranslations(there)) == _pairs(GNUTranslations(io.BytesIO(compiled(catalog))))
+
+
+def _pairs(translations: GNUTranslations) -> dict[str, str]:
+    return {key: text for key, text in translations._catalog.items() if key}  # type: ignore[attr-defined]
+
+
 def untranslated(catalog: Catalog) -> list[str]:
     return [str(message.id) for message in catalog if message.id and not message.string]
 
@@ -96,7 +122,7 @@ def main() -> int:
     old = read() if PO.exists() else Catalog(locale="zh")
     if "--check" in sys.argv:
         missing = [text for text in sorted(wanted) if not (old.get(text) and old.get(text).string)]
-        current = MO.exists() and MO.read_bytes() == compiled(old)
+        current = is_current(old)
         for text in missing:
             print(f"not translated: {text}")
         print("catalogues are current" if current else "anycard.mo is not that of anycard.po: run tools/i18n.py")
