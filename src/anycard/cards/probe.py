@@ -1,0 +1,156 @@
+"""All cards of a machine: every vendor asked at the same time, each with a time limit. One vendor never hides another."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar, cast
+from weakref import WeakKeyDictionary
+
+from anycard.cards.problem import Problem, VendorFault
+from anycard.cards.vendors import VENDORS
+from anycard.host.host import Host
+from anycard.model.card import Card, Health, Reading
+from anycard.model.text import Text
+
+TIME_LIMIT_S = 8.0  # for each vendor; NVML's first call takes up to 5 s on eight cards without persistence mode
+
+_Found = TypeVar("_Found")
+
+log = logging.getLogger("anycard.cards")
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """``cards`` in the order of the vendors, then their index. ``problems``: vendors that could not be asked as a whole."""
+
+    cards: tuple[Card, ...]
+    problems: tuple[Problem, ...]
+
+
+class Vendor(Protocol):
+    """A module of ``cards/vendors``; ``read`` may be missing."""
+
+    VENDOR: str
+
+    def find(self, host: Host) -> tuple[Card, ...]: ...
+
+
+def probe(
+    host: Host,
+    previous: Inventory | None = None,
+    *,
+    time_limit_s: float = TIME_LIMIT_S,
+    vendors: tuple[Vendor, ...] | None = None,
+) -> Inventory:
+    """Asks every vendor. Cards in ``previous`` stay: ``unreachable`` where their vendor does not answer, ``not-found`` where it answers
+    without them. A vendor that hung before is not asked again until that call returns."""
+    asked = all_vendors() if vendors is None else vendors
+    calls = {vendor.VENDOR: _call(host, f"find {vendor.VENDOR}", vendor.find) for vendor in asked}
+    deadline = time.monotonic() + time_limit_s
+    cards: list[Card] = []
+    problems: list[Problem] = []
+    for name, call in calls.items():
+        before = tuple(card for card in previous.cards if card.vendor == name) if previous else ()
+        try:
+            found = call.result(max(0.0, deadline - time.monotonic()))
+        except TimeoutError:
+            problem = Problem(name, Text(_HUNG, {"vendor": name, "seconds": time_limit_s}), Text(_HUNG_MEND))
+        except VendorFault as fault:
+            problem = fault.problem
+        except Exception as error:
+            log.exception("asking for %s cards failed", name)
+            problem = Problem(name, Text(_BROKEN, {"vendor": name, "error": f"{type(error).__name__}: {error}"}))
+        else:
+            cards += _joined(found, before)
+            continue
+        problems.append(problem)
+        cards += [
+            replace(card, health=Health.UNREACHABLE, health_reason=problem.reason, processes=None) for card in before
+        ]
+    return Inventory(tuple(cards), tuple(problems))
+
+
+def readings(host: Host, *, time_limit_s: float = TIME_LIMIT_S) -> tuple[Reading, ...]:
+    """The moving values of every card whose vendor gives any; a vendor that does not answer in time, or not at all, gives none."""
+    calls = {
+        vendor.VENDOR: _call(host, f"read {vendor.VENDOR}", vendor.read)
+        for vendor in all_vendors()
+        if hasattr(vendor, "read")
+    }
+    deadline = time.monotonic() + time_limit_s
+    found: list[Reading] = []
+    for name, call in calls.items():
+        try:
+            found += call.result(max(0.0, deadline - time.monotonic()))
+        except TimeoutError:
+            log.warning("reading %s cards did not end within %s s", name, time_limit_s)
+        except Exception:
+            log.exception("reading %s cards failed", name)
+    return tuple(found)
+
+
+def all_vendors() -> tuple[Vendor, ...]:
+    return tuple(cast(Vendor, importlib.import_module(f"anycard.cards.vendors.{name}")) for name in VENDORS)
+
+
+_HUNG = "Asking for {vendor} cards did not end within {seconds} s."
+_HUNG_MEND = "The driver may be stuck: look at dmesg, and for programs in state D (ps aux); only a restart of the machine frees it then."
+_BROKEN = "Asking for {vendor} cards failed: {error}"
+_GONE = "This card was here before, and the driver no longer lists it. If it was not removed, restart the machine and check its seating."
+
+_calls: WeakKeyDictionary[Host, dict[str, Future[Any]]] = WeakKeyDictionary()
+_calls_lock = threading.Lock()
+
+
+def _call(host: Host, name: str, function: Callable[[Host], tuple[_Found, ...]]) -> Future[tuple[_Found, ...]]:
+    """Calls ``function`` on a daemon thread (a call stuck in a driver cannot be ended, and must not hold up our own exit), or returns the
+    call of that name that still runs from before."""
+    with _calls_lock:
+        running = _calls.setdefault(host, {})
+        call = running.get(name)
+        if call is not None and not call.done():
+            return call
+        call = running[name] = Future()
+    threading.Thread(target=_run, args=(call, host, function), daemon=True, name=name).start()
+    return call
+
+
+def _run(call: Future[Any], host: Host, function: Callable[[Host], object]) -> None:
+    try:
+        found = function(host)
+    except BaseException as error:
+        call.set_exception(error)
+        if not isinstance(error, Exception):
+            raise
+    else:
+        call.set_result(found)
+
+
+def _joined(found: tuple[Card, ...], before: tuple[Card, ...]) -> list[Card]:
+    """What was found, joined with what was known: a card too sick to say who it is takes its identity from the one that had its index
+    before, and a card that is no longer listed stays, as ``not-found``."""
+    listed = {card.id for card in found}
+    missing = {card.index: card for card in before if card.id not in listed}
+    joined = []
+    for card in found:
+        if card.uuid is None and card.pci_address is None and card.index in missing and card.is_accelerator:
+            known = missing.pop(card.index)
+            card = replace(known, health=card.health, health_reason=card.health_reason, processes=card.processes)
+        elif card.health is not Health.OK:
+            known = next((other for other in before if other.id == card.id), card)
+            card = replace(
+                card,
+                memory_bytes=card.memory_bytes or known.memory_bytes,
+                architecture=card.architecture or known.architecture,
+            )
+        joined.append(card)
+    joined += [
+        replace(card, health=Health.NOT_FOUND, health_reason=Text(_GONE), processes=None) for card in missing.values()
+    ]
+    return sorted(joined, key=lambda card: card.index)
