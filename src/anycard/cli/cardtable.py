@@ -52,7 +52,14 @@ def _holder(card: Json) -> str:
 
 
 def _why(card: Json) -> str:
-    reason = card.get("health_reason")
-    if isinstance(reason, dict):
-        return sentence(str(reason.get("msgid", "")), reason.get("params"))
-    return safe(reason or card.get("not_free_because") or "")
+    if card.get("health_reason_msgid"):
+        return sentence(card["health_reason_msgid"], card.get("health_reason_params"))
+    return safe(card.get("not_free_because") or "")
+
+
+def problem_lines(problem: Json) -> list[str]:
+    """A vendor that could not be asked: what is wrong, and the mend where one is known."""
+    lines = [f"{safe(problem['vendor'])}: {sentence(problem['what_msgid'], problem.get('what_params'))}"]
+    if problem.get("mend_msgid"):
+        lines.append("  " + sentence(problem["mend_msgid"], problem.get("mend_params")))
+    return lines

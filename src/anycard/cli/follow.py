@@ -20,8 +20,8 @@ from anycard.i18n import _
 _AWAY_S = 60.0  # a daemon that restarts is back long before
 _AGAIN_S = 0.3
 _BEGUN = ("starting", "running", "stopping", *sorted(OVER - {"partly-failed"}))
-# The line that anycard itself writes at the head of an attempt's log; it is progress, not what the program said.
-_HEADER = b"[anycard] job "
+# Lines that anycard itself writes at the head and the end of an attempt's log: progress, not what the program said.
+_OWN_LINES = (b"[anycard] job ", b"[anycard] ended ")
 
 
 class Interrupted(KeyboardInterrupt):
@@ -147,7 +147,7 @@ class LogStream:
         while True:
             seen = 0
             try:
-                for chunk in _headless(self._client.log(self._job_id, 0, attempt=number, follow=True)):
+                for chunk in said_by_program(self._client.log(self._job_id, 0, attempt=number, follow=True)):
                     fresh = chunk[max(0, written - seen) :]
                     seen += len(chunk)
                     if fresh:
@@ -162,15 +162,25 @@ class LogStream:
                 time.sleep(_AGAIN_S)
 
 
-def _headless(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The log without anycard's own first line."""
-    head = b""
+def said_by_program(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """A log without anycard's own lines. What may still become one of them is held back until its line is whole."""
+    held = b""
+    line_start = True
     for chunk in chunks:
-        head += chunk
-        if _HEADER.startswith(head[: len(_HEADER)]) and b"\n" not in head:
-            continue
-        yield head.partition(b"\n")[2] if head.startswith(_HEADER) else head
-        yield from chunks
-        return
-    if not head.startswith(_HEADER):
-        yield head
+        *lines, held = (held + chunk).split(b"\n")
+        out = bytearray()
+        for line in lines:
+            if not (line_start and line.startswith(_OWN_LINES)):
+                out += line + b"\n"
+            line_start = True
+        if held and not (line_start and _may_be_own(held)):
+            out += held
+            held, line_start = b"", False
+        if out:
+            yield bytes(out)
+    if held and not held.startswith(_OWN_LINES):
+        yield held
+
+
+def _may_be_own(start: bytes) -> bool:
+    return any(start.startswith(own) or own.startswith(start) for own in _OWN_LINES)

@@ -17,7 +17,10 @@ JobRefs = Annotated[
 ]
 
 File = Annotated[
-    str | None, typer.Argument(metavar="FILE", help=_("A job file, - for standard input; or nothing, and -- COMMAND"))
+    str | None,
+    typer.Argument(
+        metavar="FILE|-- COMMAND...", help=_("A job file, - for standard input; or nothing, and -- COMMAND")
+    ),
 ]
 Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help=_("The job's name"))]
 Cpus = Annotated[str | None, typer.Option("--cpus", metavar="N", help=_("CPUs for each item, fractions allowed"))]

@@ -22,6 +22,8 @@ MORE = N_(
     "Ctrl-C on a terminal asks whether to leave the job running or to cancel it; elsewhere the job is left running."
 )
 
+_NOT_STARTED = 127
+
 
 class _View(Protocol):
     def __enter__(self) -> _View: ...
@@ -131,8 +133,10 @@ def _ask(number: int) -> str:
 
 
 def _own_code(client: Client, job: Json) -> int:
-    """The program's own exit code. Where it has none (it never started, or nobody saw its end), 1 if the job did not succeed."""
+    """The program's own exit code; 127 where it could not be started, as shells say it; else 1 where nobody saw its end."""
+    if job["state"] == "succeeded":
+        return 0
     item = next(client.all_items(job["id"]), None)
-    if item is not None and item.get("exit_code") is not None:
-        return int(item["exit_code"]) if job["state"] != "succeeded" else 0
-    return 0 if job["state"] == "succeeded" else 1
+    if item is not None and item.get("exit_code"):
+        return int(item["exit_code"])
+    return _NOT_STARTED if item is not None and item.get("end_reason") == "start-failed" else 1
