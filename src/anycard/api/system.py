@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import anycard
-from anycard.cards.views import card_json
+from anycard.cards.views import card_json, problem_json
 from anycard.config import Paths
 from anycard.host.clock import now
 from anycard.jobs.dispatch import Dispatcher
@@ -54,9 +54,7 @@ class System:
             if not card.is_accelerator:
                 row["cores_free"] = round(host.cpus_free, 3)
             rows.append(row)
-        problems = [
-            {"vendor": problem.vendor, "message": str(problem.reason)} for problem in machine.inventory.problems
-        ]
+        problems = [problem_json(problem) for problem in machine.inventory.problems]
         return {"schema": "anycard.cards/1", "host": os.uname().nodename, "cards": rows, "problems": problems}
 
     async def status(self) -> dict[str, Any]:

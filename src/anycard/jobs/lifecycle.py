@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from anycard.config import Paths
 from anycard.engines.protocol import AttemptSpec, AttemptStatus, Deadline
@@ -248,7 +249,7 @@ def end(
     words = f"{reason.value}" + (f": {outcome.detail}" if outcome.detail else "")
     line = f"{rfc3339(status.at.utc_s)} {words} (exit code {_shown(exit_code)}, {run_s:.1f} s)"
     turn.files.append(partial(files.end_log, Path(attempt.folder) / "log", line))
-    data = {
+    data: dict[str, Any] = {
         "reason": reason.value,
         "exit_code": exit_code,
         "seconds": round(run_s, 3),

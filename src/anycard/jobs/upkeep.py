@@ -8,7 +8,7 @@ import os
 from collections.abc import Collection, Iterator
 from functools import cached_property
 
-from anycard.cards.probe import Inventory, probe
+from anycard.cards.probe import Inventory, probe, readings
 from anycard.config import Paths
 from anycard.host.host import Host
 from anycard.jobs.board import PREPARE, Attempt, Board, OpenJob
@@ -59,6 +59,8 @@ class Upkeep:
         self.inventory = await asyncio.to_thread(probe, self._host, previous=before if before.cards else None)
         for card in self.cards:
             self._lost_twice[card.id] = self._lost_twice.get(card.id, 0) + 1 if card.health is Health.LOST else 0
+        if any(card.is_accelerator for card in self.cards):
+            self.readings = {reading.card_id: reading for reading in await asyncio.to_thread(readings, self._host)}
         return before.cards != self.inventory.cards
 
     # ---- cards ------------------------------------------------------------------------------------------------------------

@@ -141,6 +141,7 @@ def _place_after(file_name: str, before: str) -> Place:
 def _compose(text: str, file_name: str, faults: Faults) -> Iterator[Any]:
     from ruamel.yaml import YAML
     from ruamel.yaml.composer import MaxDepthExceededError
+    from ruamel.yaml.docinfo import DocInfo
     from ruamel.yaml.error import MarkedYAMLError, YAMLError, YAMLStreamError
 
     yaml = YAML(typ="safe", pure=True)
@@ -148,6 +149,8 @@ def _compose(text: str, file_name: str, faults: Faults) -> Iterator[Any]:
     yaml.composer.warn_double_anchors = False
     try:
         # What compose_all does, except that its cleaning up would forget how far it had come.
+        yaml.doc_infos.append(DocInfo())
+        yaml.tags = {}
         composer = yaml.get_constructor_parser(text)[0].composer
         while composer.check_node():
             yield composer.get_node()
