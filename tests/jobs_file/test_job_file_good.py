@@ -262,6 +262,10 @@ def test_anchors_and_merge_keys() -> None:
     assert [(d.card, d.cpus) for d in one(text).resources.demands(Ask())] == [("A100", 4.0), ("T4", 4.0)]
 
 
+def test_a_yaml_directive_and_an_end_mark() -> None:
+    assert one("%YAML 1.2\n---\nname: a\nrun: b\n...\n").name == "a"
+
+
 def test_byte_order_mark_and_windows_line_ends() -> None:
     job = parse(b"\xef\xbb\xbfname: a\r\nrun: |\r\n  echo 1\r\n  echo 2\r\n", "job.yaml")[0]
     assert (job.name, job.run) == ("a", "echo 1\necho 2\n")
