@@ -121,6 +121,7 @@ def _program_error(code: int | None, tail: str) -> Text:
 
 def _bad_input(tail: str) -> Text:
     last = _last_line(tail)
+    last = last.removeprefix("bad input: ")  # anycard.bad_input says it too
     return Text("bad input: {line}", {"line": last}) if last else Text("bad input (the program said so)")
 
 
