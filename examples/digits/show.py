@@ -44,7 +44,7 @@ def main() -> int:
 def _anycard(*arguments: str) -> int:
     """The command line of the installation that runs this script, on this terminal. Its python3 is also that of the items."""
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
-    return subprocess.run([sys.executable, "-m", "anycard.cli.main", *arguments], env=env, check=False).returncode
+    return subprocess.run([Path(sys.executable).with_name("anycard"), *arguments], env=env, check=False).returncode
 
 
 def _latest(client: Client) -> int | None:

@@ -33,7 +33,7 @@ except ImportError:
 PIXELS = 64
 CLASSES = 10
 HIDDEN = 24
-EPOCHS = 40
+EPOCHS = 25
 LEARNING_RATE = 0.05
 TEST_SHARE = 0.2
 SEED = 1998
@@ -135,7 +135,7 @@ def main() -> int:
         state = {"file": path.name, "epoch": epoch, "model": model, "shuffle": rng.getstate(), "loss": loss}
         checkpoint.save(state)
         checkpoint.progress(epoch, EPOCHS, f"loss {loss:.3f}")
-        if epoch % 10 == 0 or epoch == 1:
+        if epoch % 5 == 0 or epoch == 1:
             print(f"epoch {epoch:2d} of {EPOCHS}  loss {loss:.3f}  accuracy {accuracy(model, test):.0%}", flush=True)
         if checkpoint.should_stop():
             print(f"asked to stop: saved after epoch {epoch}", flush=True)
