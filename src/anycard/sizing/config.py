@@ -11,7 +11,19 @@ from anycard.sizing.shape import CacheGroup, ModelShape, block_params
 
 # Families whose MLP has two matrices; every other one of today is gated with three.
 _TWO_MATRICES = frozenset(
-    ("falcon", "RefinedWebModel", "RefinedWeb", "gpt_neox", "gpt2", "gptj", "gpt_bigcode", "gpt_neo", "bloom", "opt", "mpt")  # fmt: skip
+    (
+        "falcon",
+        "RefinedWebModel",
+        "RefinedWeb",
+        "gpt_neox",
+        "gpt2",
+        "gptj",
+        "gpt_bigcode",
+        "gpt_neo",
+        "bloom",
+        "opt",
+        "mpt",
+    )  # fmt: skip
 ) | frozenset(("phi", "starcoder2", "codegen", "nemotron", "bert", "roberta", "whisper", "persimmon", "xglm", "biogpt"))
 _PARALLEL = frozenset(("falcon", "RefinedWebModel", "gpt_neox", "gptj", "cohere", "cohere2", "phi"))
 # Families whose configuration class ties head and embedding unless told otherwise.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from anycard.errors import NotFoundError
+from anycard.sizing.cardspec import CardSpec, find_card, parse_card_rows
 from anycard.sizing.config import ConfigError, scheme_from_config, shape_from_config
 from anycard.sizing.gguf_header import read_gguf_header
 from anycard.sizing.gguf_shape import shape_from_gguf, weights_from_gguf
@@ -225,3 +227,27 @@ def _plain(name: str) -> str:
 def _table() -> dict[str, Any]:
     content: dict[str, Any] = json.loads(resources.files("anycard.sizing").joinpath("data/models.json").read_bytes())
     return content
+
+
+@cache
+def card_specs() -> tuple[CardSpec, ...]:
+    """The shipped table of cards, with a source a row."""
+    text = resources.files("anycard.sizing").joinpath("data/cards.csv").read_text("utf-8")
+    return parse_card_rows(csv.DictReader(text.splitlines()))
+
+
+def card_by_name(name: str) -> CardSpec:
+    """The card that ``name`` means. Raises NotFoundError with the nearest names."""
+    spec = find_card(name, card_specs())
+    if spec is not None:
+        return spec
+    import difflib
+
+    models = list(dict.fromkeys(spec.model for spec in card_specs()))
+    near = difflib.get_close_matches(name, models, n=3, cutoff=0.3)
+    raise NotFoundError(
+        "no card is called {name} in the table",
+        hint="near it: {near}",
+        name=name,
+        near=", ".join(near) or ", ".join(models[:3]),
+    )
