@@ -108,7 +108,7 @@ class Rows:
     """Whole rows with what a test cares about."""
 
     def job(self, job_id: int, **values: Any) -> dict[str, Any]:
-        counts = {name: 0 for name in ("n_queued", "n_running", "n_succeeded", "n_failed", "n_cancelled")}
+        counts = dict.fromkeys(("n_queued", "n_running", "n_succeeded", "n_failed", "n_cancelled"), 0)
         return {
             "id": job_id,
             "submit_key": f"key-{job_id}",

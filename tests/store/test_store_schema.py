@@ -19,7 +19,7 @@ from anycard.config import Paths
 from anycard.errors import UsageError
 from anycard.store.backup import is_backup
 from anycard.store.engine import Store, open_backend
-from anycard.store.failures import StoreAccessError, StoreError, StoreVersionError
+from anycard.store.failures import StoreAccessError, StoreBusyError, StoreError, StoreVersionError
 from anycard.store.files import VERSION_TABLE, make_private_folder
 from anycard.store.migrate import configuration
 from anycard.store.schema import REVISIONS, migrate
@@ -88,7 +88,7 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was_and_a_backup(
         )  # as if the first revision were still to come: its tables are in the way
     sqlite_store.close()
     before = _sql_of(paths.database)
-    with pytest.raises(StoreError, match="could not be brought to this version: .*already exists"):
+    with pytest.raises(StoreError, match=r"could not be brought to this version: .*already exists"):
         Store.open(paths)
     assert _sql_of(paths.database) == before
     assert is_backup(paths.home / "anycard.before-migration-from-nothing.db")
@@ -125,11 +125,13 @@ def test_an_unreachable_server_is_said_without_its_password(paths: Paths, tmp_pa
     assert "secret" not in str(caught.value) + str(caught.value.to_json())
 
 
-def test_a_second_daemon_on_one_server_is_refused(paths: Paths, postgres_url: str) -> None:
-    from anycard.store.failures import StoreBusyError
-
+def test_a_second_daemon_on_one_server_is_refused(
+    paths: Paths, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("anycard.store.postgres._LOCK_WAIT_S", 0.05)
     first = Store.open(paths, postgres_url)
     with pytest.raises(StoreBusyError, match="another anycard daemon"):
         Store.open(paths, postgres_url)
+    monkeypatch.undo()
     first.close()
     Store.open(paths, postgres_url).close()

@@ -23,6 +23,7 @@ from anycard.store.failures import (
 _WRITER_LOCK = (
     0x616E7963  # "anyc": held by the one daemon that writes; a second one is told instead of giving out the same ids
 )
+_LOCK_WAIT_S = 10.0  # the server needs a moment to see that a killed daemon is gone
 _CONNECT_TIMEOUT_S = 10
 
 
@@ -44,13 +45,16 @@ class Postgres:
             **arguments, autocommit=True, connect_timeout=_CONNECT_TIMEOUT_S, application_name="anycard"
         )
         try:
-            held = connection.execute("SELECT pg_try_advisory_lock(%s)", (_WRITER_LOCK,)).fetchone()
-            if held is None or not held[0]:
-                raise StoreBusyError(
-                    "another anycard daemon writes to {path}",
-                    hint="One daemon a database: stop the other, or give this one a database of its own.",
-                    path=self.name,
-                )
+            connection.execute(f"SET lock_timeout = {round(_LOCK_WAIT_S * 1000)}")
+            connection.execute("SELECT pg_advisory_lock(%s)", (_WRITER_LOCK,))
+            connection.execute("SET lock_timeout = 0")
+        except psycopg.errors.LockNotAvailable as error:
+            connection.close()
+            raise StoreBusyError(
+                "another anycard daemon writes to {path}",
+                hint="One daemon a database: stop the other, or give this one a database of its own.",
+                path=self.name,
+            ) from error
         except BaseException:
             connection.close()
             raise

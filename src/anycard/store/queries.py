@@ -181,8 +181,8 @@ def events_after(connection: Connection, after: int, *, job_id: int | None = Non
 
 def counts_by_state(connection: Connection) -> dict[str, int]:
     """How many jobs are in each state; states without a job are left out."""
-    rows = connection.execute(select(jobs.c.state, func.count()).group_by(jobs.c.state)).tuples()
-    return dict(iter(rows))
+    query = select(jobs.c.state, func.count().label("n")).group_by(jobs.c.state)
+    return {row["state"]: row["n"] for row in _rows(connection, query)}
 
 
 def load_open(connection: Connection) -> OpenState:
