@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 CLAIM_FAILED = 120  # shim.sh: `started` was there already, or could not be written
 _SIGNALS = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 _LOG_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+_SHELLS_OWN = frozenset({"IFS", "OPTIND", "PPID", "LINENO"})
 _STEPS = ("entering its control group", "becoming its user", "opening its log", "starting its shell")
 
 
@@ -78,8 +79,8 @@ def _argv(spec: dict[str, Any], note: dict[str, Any], boot_id: str) -> list[str]
     program = [str(part) for part in spec["argv"]]
     if not program:
         raise SpawnError("there is no command to run")
-    # Shells drop variables whose names they could not spell; env(1) hands those on.
-    odd = [f"{name}={value}" for name, value in spec["env"].items() if not _spellable(name)]
+    # Shells drop variables whose names they could not spell, and give a few a value of their own; env(1) hands those on.
+    odd = [f"{name}={value}" for name, value in spec["env"].items() if name in _SHELLS_OWN or not _spellable(name)]
     if odd and "=" not in program[0]:
         program = ["/usr/bin/env", *odd, *program]
     command = ["/bin/sh", "-c", _SHIM, "anycard", spec["folder"], boot_id, json.dumps(note), spec["header"]]
