@@ -61,11 +61,12 @@ class JobFileError(UsageError):
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         self.faults = tuple(faults)
-        if len(self.faults) == 1:
-            message = "Nothing was submitted. {first}"
-        else:
-            message = "Nothing was submitted: {count} faults. The first: {first}"
-        super().__init__(message, count=len(self.faults), first=str(self.faults[0]))
+        one, several = (
+            Text("Nothing was submitted. {first}"),
+            Text("Nothing was submitted: {count} faults. The first: {first}"),
+        )
+        headline = one if len(self.faults) == 1 else several
+        super().__init__(headline.msgid, count=len(self.faults), first=str(self.faults[0]))
 
     def faults_json(self) -> list[dict[str, Any]]:
         """The API's ``faults`` list."""

@@ -35,12 +35,15 @@ IGNORED = (
     "_metadata",
 )
 # Ignoring these would run something else than was meant, so they are faults.
+_NO_VOLUMES = Text("{key} cannot be attached here: mount the data and name its local path in file_mounts")
 REFUSED = {
-    "service": "Services are not here yet: {key} cannot be run as a batch job",
-    "pool": "Pools are not here: anycard queues jobs on the machine it runs on",
-    "volumes": "{key} cannot be attached here: mount the data and name its local path in file_mounts",
-    "volume_mounts": "{key} cannot be attached here: mount the data and name its local path in file_mounts",
-    "managed_secrets": "{key} are kept by a SkyPilot server: write the names under secrets and give the values when you submit",
+    "service": Text("Services are not here yet: {key} cannot be run as a batch job"),
+    "pool": Text("Pools are not here: anycard queues jobs on the machine it runs on"),
+    "volumes": _NO_VOLUMES,
+    "volume_mounts": _NO_VOLUMES,
+    "managed_secrets": Text(
+        "{key} are kept by a SkyPilot server: write the names under secrets and give the values when you submit"
+    ),
 }
 _ELSEWHERE = {
     **{key: f"resources.{key}" for key in (*RESOURCE_KEYS, *IGNORED_RESOURCES) if not key.startswith("_")},
@@ -125,7 +128,7 @@ def _read_job(
     section = Section(node, "", faults, KEYS, ignored=(*IGNORED, *REFUSED), elsewhere=_ELSEWHERE)
     for key, value in node.entries:
         if key.text in REFUSED and not is_null(value):
-            faults.add(key.place, REFUSED[key.text], key=key.text)
+            faults.add(key.place, REFUSED[key.text].msgid, key=key.text)
     name, workdir, resources_node, own_node = (section.get(key) for key in ("name", "workdir", "resources", "anycard"))
     _check_one_node(section, faults)
     resources = read_resources(resources_node, faults) if resources_node else Resources()
