@@ -76,6 +76,7 @@ def test_make_run_ends_well_though_one_file_is_damaged(home: Path) -> None:
 
 @pytest.mark.slow
 def test_a_script_submits_waits_and_reads_what_became_of_each_item(home: Path) -> None:
+    assert call(home, "up", "-d").returncode == 0
     submitted = call(home, "submit", "examples/digits/job.yaml", "--json")
     assert submitted.returncode == 0, submitted.stderr
     number = json.loads(submitted.stdout)["jobs"][0]["id"]
