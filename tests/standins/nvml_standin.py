@@ -11,7 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SOURCE = Path(__file__).parent / "nvml" / "standin.c"
-FLAGS = "-O1 -shared -fPIC -Wall -Wextra -Werror -Wno-format-truncation -fvisibility=hidden -DNVML_NO_UNVERSIONED_FUNC_DEFS".split()
+FLAGS = (
+    "-O1",
+    "-shared",
+    "-fPIC",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-Wno-format-truncation",
+    "-fvisibility=hidden",
+    "-DNVML_NO_UNVERSIONED_FUNC_DEFS",
+)
 
 
 class CannotBuild(Exception):
@@ -62,5 +72,6 @@ class NvmlStandin:
 
 
 EIGHT_CARDS = "driver = 580.95.05\ncuda = 13000\n" + "".join(
-    f"[card]\nbus = 00000000:{0x10 + i:02X}:00.0\nuuid = GPU-1b2c3d4e-0000-4000-8000-{i:012d}\nserial = 156502000000{i}\n" for i in range(8)
+    f"[card]\nbus = 00000000:{0x10 + i:02X}:00.0\nuuid = GPU-1b2c3d4e-0000-4000-8000-{i:012d}\nserial = 156502000000{i}\n"
+    for i in range(8)
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 from anycard.model.card import Card
 
@@ -65,13 +65,18 @@ def _tells(words: list[str], place: int) -> bool:
 
 
 def _spellings(words: tuple[str, ...]) -> Iterator[str]:
-    """Joined by a hyphen or a blank, or by nothing where a letter meets a digit: ``RTX4090``, ``6000Ada``, never ``A10080GB``."""
+    """Joined by a hyphen or a blank, or by nothing where a letter meets a digit: ``RTX4090``, ``6000Ada``, never ``A10080GB``; or all
+    by nothing: ``RTXPRO6000``."""
+    if not any(_MEMORY.fullmatch(word) for word in words) and not any(
+        left[-1].isdigit() and right[0].isdigit() for left, right in pairwise(words)
+    ):
+        yield "".join(words)
     if len(words) > _LONGEST:
         yield from (join.join(words) for join in "- ")
         return
     joins = [
         ("-", " ", "") if left[-1].isdigit() != right[0].isdigit() and not _MEMORY.fullmatch(right) else ("-", " ")
-        for left, right in zip(words, words[1:], strict=False)
+        for left, right in pairwise(words)
     ]
     for chosen in product(*joins):
         yield words[0] + "".join(join + word for join, word in zip(chosen, words[1:], strict=True))

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from nvml_standin import EIGHT_CARDS, NvmlStandin
+
+from anycard.cards.visibility import visibility_env
+from anycard.model.card import Card
+
+CPU = Card("cpu", "cpu", "a CPU", cores=8.0)
+
+
+def nvidia(index: int, uuid: str | None) -> Card:
+    return Card(f"nvidia:{uuid or index}", "nvidia", "NVIDIA A100", index=index, uuid=uuid)
+
+
+def test_a_job_without_a_card_sees_none_of_any_vendor() -> None:
+    for held in ((), (CPU,)):
+        env = visibility_env(held)
+        assert env == {
+            "CUDA_VISIBLE_DEVICES": "",
+            "ROCR_VISIBLE_DEVICES": "",
+            "HIP_VISIBLE_DEVICES": "-1",  # empty means unset there
+            "ZE_AFFINITY_MASK": "65535",  # so it does here
+            "ASCEND_RT_VISIBLE_DEVICES": "-1",
+            "MUSA_VISIBLE_DEVICES": "-1",
+            "MLU_VISIBLE_DEVICES": "-1",
+            "TOPS_VISIBLE_DEVICES": "-1",
+            "XPU_VISIBLE_DEVICES": "-1",
+            "ANYCARD_DEVICE": "cpu",
+        }
+
+
+def test_nvidia_by_uuid_in_index_order_and_the_others_hidden() -> None:
+    env = visibility_env((nvidia(3, "GPU-c"), nvidia(1, "GPU-a")))
+    assert env["CUDA_VISIBLE_DEVICES"] == "GPU-a,GPU-c"
+    assert env["ANYCARD_DEVICE"] == "cuda"
+    assert env["HIP_VISIBLE_DEVICES"] == "-1"
+    assert visibility_env((nvidia(0, "MIG-7"),))["CUDA_VISIBLE_DEVICES"] == "MIG-7"
+
+
+def test_indices_where_one_card_has_no_uuid() -> None:
+    assert visibility_env((nvidia(0, "GPU-a"), nvidia(2, None)))["CUDA_VISIBLE_DEVICES"] == "0,2"
+
+
+def test_rocm_counts_what_its_first_filter_left() -> None:
+    env = visibility_env(tuple(Card(f"amd:{i}", "amd", "MI300X", index=i) for i in (6, 4)))
+    assert (env["ROCR_VISIBLE_DEVICES"], env["HIP_VISIBLE_DEVICES"]) == ("4,6", "0,1")
+    assert env["CUDA_VISIBLE_DEVICES"] == ""
+
+
+def test_ascend_in_ascending_order_and_its_torch_device() -> None:
+    env = visibility_env(tuple(Card(f"ascend:{i}", "ascend", "Ascend 910B4", index=i) for i in (10, 2)))
+    assert (env["ASCEND_RT_VISIBLE_DEVICES"], env["ANYCARD_DEVICE"]) == ("2,10", "npu")
+
+
+def test_the_uuids_are_those_that_the_driver_knows(nvml: NvmlStandin) -> None:
+    """What we put into the variable is what a program that asks the driver by UUID finds again."""
+    nvml.describe(EIGHT_CARDS)
+    uuid = "GPU-1b2c3d4e-0000-4000-8000-000000000005"
+    env = visibility_env((nvidia(5, uuid),))
+    program = (
+        "import os, pynvml as p; p.nvmlInit();"
+        "print([p.nvmlDeviceGetIndex(p.nvmlDeviceGetHandleByUUID(u)) for u in os.environ['CUDA_VISIBLE_DEVICES'].split(',')])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **nvml.env, **env},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout == "[5]\n"
