@@ -117,7 +117,7 @@ class Store:
 
     def find_damage(self) -> StoreDamagedError | None:
         """Reads the whole store (about a second per GiB in memory, longer from the disk) and says what is wrong. ``open`` did it already
-        for a file of up to 64 MiB."""
+        for a file of up to 256 MiB."""
         with self._explained():
             return self.backend.find_damage()
 

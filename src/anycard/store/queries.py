@@ -55,9 +55,7 @@ def jobs_page(
 
     ``states`` empty: any; ``"open"`` and ``"ended"`` stand for all such states. UsageError for a bad cursor.
     """
-    columns = [
-        column for column in jobs.c if column is not jobs.c.spec_json
-    ]  # it may be long: a sweep's values are in it
+    columns = [column for column in jobs.c if column is not jobs.c.spec_json]  # long: a sweep's values are in it
     query = select(*columns, _options(connection)).order_by(jobs.c.id.desc())
     if states:
         query = query.where(_in_states(states))
