@@ -76,5 +76,5 @@ def _fault(fault: Mapping[str, Any]) -> str:
     msgid = fault.get("msgid")
     text = sentence(msgid, fault.get("params")) if msgid else safe(fault.get("message", ""))
     nearest = fault.get("nearest")
-    meant = " " + _("(nearest: {spelling})", spelling=safe(nearest)) if nearest else ""
+    meant = _(" (nearest: {spelling})", spelling=safe(nearest)) if nearest else ""
     return f"{place}: {text}{meant}" if place else f"{text}{meant}"

@@ -27,17 +27,35 @@ def down(
     except NoDaemonError:
         _tell(json, was_running=False)
         return 0
-    client.down(stop=stop)
+    pid = client.down(stop=stop)["pid"]
     client.close()
     deadline = time.monotonic() + _GONE_S
-    while time.monotonic() < deadline:
-        try:
-            session.client(start=False).close()
-        except NoDaemonError:
-            _tell(json, was_running=True)
-            return 0
+    while _answers() or _alive(pid):
+        if time.monotonic() > deadline:
+            raise UnavailableError(
+                "the daemon still runs after {seconds} s, pid {pid}", seconds=round(_GONE_S), pid=pid
+            )
         time.sleep(_LOOK_S)
-    raise UnavailableError("the daemon still answers after {seconds} s", seconds=round(_GONE_S))
+    _tell(json, was_running=True)
+    return 0
+
+
+def _answers() -> bool:
+    try:
+        session.client(start=False).close()
+    except NoDaemonError:
+        return False
+    return True
+
+
+def _alive(pid: int) -> bool:
+    """Whether it still writes its last rows. A process that ended and was not collected by its parent is gone."""
+    import psutil
+
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _tell(as_json: bool, *, was_running: bool) -> None:

@@ -31,5 +31,7 @@ def submit(
         document(answer)
         return 0
     for job in answer["jobs"]:
-        say(_("job {id} ({name}) submitted, {count} items", id=job["id"], name=safe(job["name"]), count=job["n_items"]))
+        count = job["n_items"]
+        told = _("job {id} ({name}) submitted, {count} items") if count > 1 else _("job {id} ({name}) submitted")
+        say(told.format(id=job["id"], name=safe(job["name"]), count=count))
     return 0

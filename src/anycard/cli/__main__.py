@@ -1,0 +1,3 @@
+from anycard.cli.main import main
+
+main()
