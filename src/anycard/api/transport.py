@@ -213,6 +213,8 @@ def _answer(status: int, raw: bytes) -> dict[str, Any]:
 def _error(status: int, value: dict[str, Any]) -> AnycardError:
     said = value.get("error")
     if not isinstance(said, dict):
+        if status == NotFoundError.http_status:  # no route: a name with a slash, or an older daemon
+            return NotFoundError("the daemon knows nothing of that")
         return AnycardError("the daemon answered {status} and nothing that could be read", status=status)
     params = {name: param for name, param in (said.get("params") or {}).items() if name != "hint"}
     kind = _CLASSES.get(status, UsageError if status < 500 else AnycardError)

@@ -11,16 +11,19 @@ from typing import Any
 from anycard.errors import AnycardError
 from anycard.i18n import _, show
 
-# Unicode categories that move the cursor, hide text or reorder it: control, format, surrogate, private use, line and paragraph separators.
-_UNSAFE = frozenset(("Cc", "Cf", "Cs", "Co", "Zl", "Zp"))
-
 
 def safe(text: object) -> str:
     """``text`` on one line, with whatever could steer a terminal written out (``\\x1b``): names and reasons come from strangers."""
     raw = str(text)
     if raw.isprintable():
         return raw
-    return "".join(_escaped(char) if unicodedata.category(char) in _UNSAFE else char for char in raw)
+    return "".join(char if _harmless(char) else _escaped(char) for char in raw)
+
+
+def _harmless(char: str) -> bool:
+    """Python calls control, format (also what reorders text), separator and unassigned characters unprintable; of these only blanks
+    stay."""
+    return char.isprintable() or unicodedata.category(char) == "Zs"
 
 
 def _escaped(char: str) -> str:

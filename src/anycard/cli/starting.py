@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -27,11 +28,12 @@ def daemon_argv(home: Paths, *, shared: bool = False, port: int | None = None) -
     return argv
 
 
-def start_daemon(home_flag: str | None, *, shared: bool = False, port: int | None = None) -> None:
-    """Starts the daemon of this home and returns once it answers. Its standard input is empty, its output goes to daemon.log, and every
+def start_daemon(home_flag: str | None, *, shared: bool = False, port: int | None = None) -> str:
+    """Starts the daemon of this home and returns once it answers. Its standard input is empty, its messages go to daemon.log, and every
     other descriptor is closed: a caller's ``$( )`` ends when the caller does.
 
-    Raises UnavailableError, naming the log, when it does not come up.
+    Returns what it said on stdout: with ``port``, the address and the token, which go into no log. Raises UnavailableError, naming the
+    log, when it does not come up.
     """
     home = paths(home_flag)
     try:
@@ -41,20 +43,25 @@ def start_daemon(home_flag: str | None, *, shared: bool = False, port: int | Non
         raise UnavailableError(
             "{home} cannot be written: {why}", home=home.home, why=error.strerror or str(error)
         ) from error
-    try:
-        already_s = os.fstat(log).st_size
-        child = subprocess.Popen(
-            daemon_argv(home, shared=shared, port=port),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            cwd=home.home,
-            start_new_session=True,
-            close_fds=True,
-        )
-    finally:
-        os.close(log)
-    _await_answer(home, child, already_s)
+    with tempfile.TemporaryFile(
+        dir=home.home
+    ) as said:  # a file without a name: the daemon may keep it, nobody else can open it
+        try:
+            log_offset = os.fstat(log).st_size
+            child = subprocess.Popen(
+                daemon_argv(home, shared=shared, port=port),
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=log,
+                cwd=home.home,
+                start_new_session=True,
+                close_fds=True,
+            )
+        finally:
+            os.close(log)
+        _await_answer(home, child, log_offset)
+        said.seek(0)
+        return said.read().decode(errors="replace").strip()
 
 
 def _await_answer(home: Paths, child: subprocess.Popen[bytes], log_offset: int) -> None:

@@ -38,24 +38,31 @@ def up(
         running = session.client(start=False).status()
     except NoDaemonError:
         running = None
-    if running is None and detach:
-        start_daemon(session.home, shared=shared, port=port)
-        running = session.client(start=False).status()
-    elif running is not None and not detach:
+    if running is not None and not (detach and port is None):
         raise ConflictError(
             "a daemon already runs for {home}, pid {pid}",
             hint="anycard down ends it",
             home=home.home,
             pid=running["pid"],
         )
-    if running is None:
+    if not detach:
         sys.stdout.flush()
         argv = daemon_argv(home, shared=shared, port=port)
         os.execv(argv[0], argv)  # noqa: S606  our own module, no shell
+    told = ""
+    if running is None:
+        told = start_daemon(session.home, shared=shared, port=port)
+        running = session.client(start=False).status()
     if json:
-        document({**running, "running": True})
-    else:
-        say(_("the daemon runs for {home}, pid {pid}", home=running["home"], pid=running["pid"]))
-        if port is not None:
-            say(_("the token for 127.0.0.1 is in {path}", path=safe(home.home / "token")))
+        document({**running, "running": True, **_address(told)})
+        return 0
+    say(_("the daemon runs for {home}, pid {pid}", home=safe(running["home"]), pid=running["pid"]))
+    if told:
+        say(told)
     return 0
+
+
+def _address(told: str) -> dict[str, str]:
+    """From the daemon's ``http://127.0.0.1:PORT token: TOKEN``."""
+    url, _word, token = told.partition(" token: ")
+    return {"url": url, "token": token} if token else {}
