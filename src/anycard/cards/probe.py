@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 from anycard.cards.problem import Problem, VendorFault
 from anycard.cards.vendors import VENDORS
 from anycard.host.host import Host
+from anycard.i18n import N_
 from anycard.model.card import Card, Health, Reading
 from anycard.model.text import Text
 
@@ -99,11 +100,14 @@ def all_vendors() -> tuple[Vendor, ...]:
     return tuple(cast(Vendor, importlib.import_module(f"anycard.cards.vendors.{name}")) for name in VENDORS)
 
 
-_HUNG = "Asking for {vendor} cards did not end within {seconds} s."
-_HUNG_MEND = "The driver may be stuck: look at dmesg, and for programs in state D (ps aux); only a restart of the machine frees it then."
-_BROKEN = "Asking for {vendor} cards failed: {error}"
-_GONE = "This card was here before, and the driver no longer lists it. If it was not removed, restart the machine and check its seating."
-
+_HUNG = N_("Asking for {vendor} cards did not end within {seconds} s.")
+_HUNG_MEND = N_(
+    "The driver may be stuck: look at dmesg, and for programs in state D (ps aux); only a restart of the machine frees it then."
+)
+_BROKEN = N_("Asking for {vendor} cards failed: {error}")
+_GONE = N_(
+    "This card was here before, and the driver no longer lists it. If it was not removed, restart the machine and check its seating."
+)
 _calls: WeakKeyDictionary[Host, dict[str, Future[Any]]] = WeakKeyDictionary()
 _calls_lock = threading.Lock()
 

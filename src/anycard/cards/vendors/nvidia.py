@@ -9,6 +9,7 @@ from typing import Any
 from anycard.cards.problem import Problem, VendorFault
 from anycard.host.host import Host, Json, ProcessSeen
 from anycard.host.libraries.nvml import PROCESS_LISTS
+from anycard.i18n import N_
 from anycard.model.card import Card, CardProcess, Health, Reading
 from anycard.model.text import Text
 
@@ -94,48 +95,58 @@ _FAULTS: dict[str, tuple[Health, bool, str]] = {
     "GPU_IS_LOST": (
         Health.LOST,
         True,
-        "The driver lost this card: it fell off the PCIe bus. Restart the machine; if it happens again, check its power cables, seating "
-        "and temperature, and look for Xid 79 in dmesg.",
+        N_(
+            "The driver lost this card: it fell off the PCIe bus. Restart the machine; if it happens again, check its power cables, seating "
+            "and temperature, and look for Xid 79 in dmesg."
+        ),
     ),
     "RESET_REQUIRED": (
         Health.RESET_REQUIRED,
         True,
-        "This card needs a reset before it can be used again. End the programs on it, then run: nvidia-smi --gpu-reset -i {index}; "
-        "or restart the machine.",
+        N_(
+            "This card needs a reset before it can be used again. End the programs on it, then run: nvidia-smi --gpu-reset -i {index}; "
+            "or restart the machine."
+        ),
     ),
     "GPU_NOT_FOUND": (
         Health.NOT_FOUND,
         True,
-        "The driver lists this card but does not find it. Restart the machine; check its seating.",
+        N_("The driver lists this card but does not find it. Restart the machine; check its seating."),
     ),
     "NOT_FOUND": (
         Health.NOT_FOUND,
         False,
-        "The driver lists this card but does not find it. Restart the machine; check its seating.",
+        N_("The driver lists this card but does not find it. Restart the machine; check its seating."),
     ),
     "OPERATING_SYSTEM": (
         Health.BLOCKED,
         False,
-        "The operating system blocks access to this card. If this is a container or a Slurm job, the card was not granted to it "
-        "(device cgroup); else check the owner and mode of /dev/nvidia*.",
+        N_(
+            "The operating system blocks access to this card. If this is a container or a Slurm job, the card was not granted to it "
+            "(device cgroup); else check the owner and mode of /dev/nvidia*."
+        ),
     ),
     "NO_PERMISSION": (
         Health.BLOCKED,
         False,
-        "You may not use this card. Check the owner and mode of /dev/nvidia*, and whether you are in the group that owns them.",
+        N_(
+            "You may not use this card. Check the owner and mode of /dev/nvidia*, and whether you are in the group that owns them."
+        ),
     ),
     "TIMEOUT": (
         Health.UNREACHABLE,
         False,
-        "The driver did not answer for this card in time. It may be busy or hung; look at dmesg.",
+        N_("The driver did not answer for this card in time. It may be busy or hung; look at dmesg."),
     ),
     "UNKNOWN": (
         Health.UNKNOWN,
         False,
-        'The driver answers "unknown error" for this card. Look for lines with NVRM or Xid in dmesg; a restart of the machine often helps.',
+        N_(
+            'The driver answers "unknown error" for this card. Look for lines with NVRM or Xid in dmesg; a restart of the machine often helps.'
+        ),
     ),
 }
-_UNPLACED = "The driver answers {error} for this card. Look for lines with NVRM or Xid in dmesg."
+_UNPLACED = N_("The driver answers {error} for this card. Look for lines with NVRM or Xid in dmesg.")
 
 
 def _processes(host: Host, seen: dict[str, Any]) -> tuple[CardProcess, ...] | None:
@@ -214,8 +225,8 @@ def _driver_problem(error: str) -> Problem:
     what, mend = _DRIVER_PROBLEMS.get(
         error,
         (
-            "NVIDIA's library answers {error}: its cards cannot be asked.",
-            "Look for lines with NVRM in dmesg, and compare with: nvidia-smi",
+            N_("NVIDIA's library answers {error}: its cards cannot be asked."),
+            N_("Look for lines with NVRM in dmesg, and compare with: nvidia-smi"),
         ),
     )
     return Problem(VENDOR, Text(what, {"error": error}), Text(mend))
@@ -223,20 +234,24 @@ def _driver_problem(error: str) -> Problem:
 
 _DRIVER_PROBLEMS = {
     "DRIVER_NOT_LOADED": (
-        "NVIDIA's library is here but its kernel driver is not loaded.",
-        "Load it with: sudo modprobe nvidia; if that fails, dmesg says why (Secure Boot, a new kernel without the module, no card).",
+        N_("NVIDIA's library is here but its kernel driver is not loaded."),
+        N_(
+            "Load it with: sudo modprobe nvidia; if that fails, dmesg says why (Secure Boot, a new kernel without the module, no card)."
+        ),
     ),
     "LIB_RM_VERSION_MISMATCH": (
-        "NVIDIA's library and kernel driver have different versions: the driver was updated while the old one stayed loaded.",
-        "Restart the machine (or unload and load the nvidia modules while nothing uses a card).",
+        N_(
+            "NVIDIA's library and kernel driver have different versions: the driver was updated while the old one stayed loaded."
+        ),
+        N_("Restart the machine (or unload and load the nvidia modules while nothing uses a card)."),
     ),
     "NO_PERMISSION": (
-        "You may not speak to NVIDIA's driver.",
-        "Check the owner and mode of /dev/nvidiactl, and whether you are in the group that owns it.",
+        N_("You may not speak to NVIDIA's driver."),
+        N_("Check the owner and mode of /dev/nvidiactl, and whether you are in the group that owns it."),
     ),
     "OPERATING_SYSTEM": (
-        "The operating system blocks access to NVIDIA's driver.",
-        "In a container or a Slurm job: ask for a card; else check the owner and mode of /dev/nvidiactl.",
+        N_("The operating system blocks access to NVIDIA's driver."),
+        N_("In a container or a Slurm job: ask for a card; else check the owner and mode of /dev/nvidiactl."),
     ),
 }
 
