@@ -23,7 +23,7 @@ _TWO_MATRICES = frozenset(
         "bloom",
         "opt",
         "mpt",
-    )  # fmt: skip
+    )
 ) | frozenset(("phi", "starcoder2", "codegen", "nemotron", "bert", "roberta", "whisper", "persimmon", "xglm", "biogpt"))
 _PARALLEL = frozenset(("falcon", "RefinedWebModel", "gpt_neox", "gptj", "cohere", "cohere2", "phi"))
 # Families whose configuration class ties head and embedding unless told otherwise.

@@ -105,7 +105,7 @@ def judge(estimate: Estimate, card: CardSpec) -> Verdict:
 
 def sentence(fit: CardFit, model: str) -> Text:
     """The answer in a line."""
-    params = {"model": model, "card": fit.card.model, "cards": fit.cards}
+    params: dict[str, str | int | float] = {"model": model, "card": fit.card.model, "cards": fit.cards}
     if fit.verdict is Verdict.FITS:
         return Text("{model} fits {cards} x {card}", params)
     if fit.verdict is Verdict.TIGHT:

@@ -1,0 +1,88 @@
+"""The edge: the shipped catalogue and rates, and tables of the user's own."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from anycard.errors import NotFoundError
+from anycard.offers.catalogue import CatalogueError, parse_offers
+from anycard.offers.money import PriceError, Rates, parse_price
+from anycard.offers.offer import Offer
+from anycard.offers.spot import Availability, availability
+
+_TABLE_MAX = 64 * 1024 * 1024
+
+
+@cache
+def shipped_offers() -> tuple[Offer, ...]:
+    """The catalogue that comes with anycard: each row with its source, and its date where the source gives one."""
+    text = resources.files("anycard.offers").joinpath("data/offers.csv").read_text("utf-8")
+    return parse_offers(csv.DictReader(text.splitlines()))
+
+
+def load_offers(path: Path) -> tuple[Offer, ...]:
+    """A CSV or JSON (a list of rows, or ``{"offers": [...]}``) of the user's own. Raises CatalogueError or NotFoundError."""
+    content = _text(path)
+    rows: Iterable[Mapping[str, object]]
+    if path.suffix.lower() == ".json":
+        rows = _json_rows(path, content)
+    else:
+        rows = list(csv.DictReader(content.splitlines()))
+    try:
+        return parse_offers(rows, source=path.name)
+    except CatalogueError as error:
+        raise CatalogueError("{file}: {fault}", hint=error.hint, file=path.name, fault=str(error)) from None
+
+
+def rates(given: Iterable[str] = ()) -> Rates:
+    """The shipped rates, overridden by ``given`` pairs such as ``CNY=8.1`` (units for one euro). Raises PriceError."""
+    shipped = json.loads(resources.files("anycard.offers").joinpath("data/rates.json").read_bytes())
+    per_eur = {name: Decimal(value) for name, value in shipped["per_eur"].items()}
+    changed = False
+    for pair in given:
+        name, _, value = pair.partition("=")
+        rate = parse_price(value, f"rate of {name}")
+        if rate is None or not name.strip():
+            raise PriceError("{pair} is no rate", hint="write CURRENCY=UNITS_PER_EUR, for example CNY=8.4", pair=pair)
+        per_eur[name.strip().upper()] = rate
+        changed = True
+    return Rates(per_eur, "today" if changed else shipped["date"], "given" if changed else shipped["source"])
+
+
+def load_availability(path: Path) -> Availability:
+    """A spot record: ``{"metadata": {"gap_seconds": N}, "data": [0, 1, ...]}`` (skypilot-org/spot-traces). Raises CatalogueError."""
+    try:
+        content = json.loads(_text(path))
+        gap, data = content["metadata"]["gap_seconds"], content["data"]
+        usable = isinstance(gap, int | float) and gap > 0 and isinstance(data, list)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        usable, gap, data = False, 0, []
+    if not usable or not all(isinstance(value, int | float) for value in data):
+        raise CatalogueError("{file} is no record of spot availability", file=path.name)
+    return availability([int(value) for value in data], float(gap))
+
+
+def _json_rows(path: Path, content: str) -> list[Mapping[str, object]]:
+    try:
+        value: Any = json.loads(content)
+    except (ValueError, RecursionError):
+        raise CatalogueError("{file} is not JSON", file=path.name) from None
+    rows = value.get("offers") if isinstance(value, dict) else value
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise CatalogueError("{file} holds no list of offers", file=path.name)
+    return rows
+
+
+def _text(path: Path) -> str:
+    if not path.is_file():
+        raise NotFoundError("there is no file {path}", path=str(path))
+    if path.stat().st_size > _TABLE_MAX:
+        raise CatalogueError("{file} is too large for a table of offers", file=path.name)
+    return path.read_bytes().decode("utf-8-sig", "replace")

@@ -1,0 +1,111 @@
+"""An offer: a card that could be had, with its price terms. What a provider does not say is None, never 0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from anycard.offers.money import shown
+
+HOURS_PER_MONTH = Decimal(730)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A longer lease: ``name`` ("monthly", "1-year"), its length in months and its price an hour, paid whether used or not."""
+
+    name: str
+    months: Decimal
+    per_h: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Prices are for the whole instance, an hour, in ``currency``; storage a GB and month, egress a GB.
+
+    ``billing_step_s``: time is rounded up to it; ``minimum_s``: the least that is billed. ``place``: ``rented``, ``own`` or ``here``.
+    ``card_count`` may be a fraction (a slice) or 0 (CPU only).
+    """
+
+    id: str
+    provider: str
+    instance: str
+    card: str
+    card_count: Decimal
+    currency: str
+    card_memory_gib: Decimal | None = None
+    link: str = ""
+    cpus: Decimal | None = None
+    memory_gib: Decimal | None = None
+    region: str = ""
+    on_demand_per_h: Decimal | None = None
+    spot_per_h: Decimal | None = None
+    billing_step_s: int | None = None
+    minimum_s: int | None = None
+    storage_running_per_gb_month: Decimal | None = None
+    storage_stopped_per_gb_month: Decimal | None = None
+    egress_per_gb: Decimal | None = None
+    start_s: int | None = None
+    persistence: str = ""
+    terms: tuple[Term, ...] = ()
+    source: str = ""
+    source_date: str = ""
+    note: str = ""
+    place: str = "rented"
+
+    def age_days(self, today: date) -> int | None:
+        """Days since the price was seen; None where its source gives no day."""
+        day = _day(self.source_date)
+        return None if day is None else (today - day).days
+
+    def to_json(self, today: date) -> dict[str, Any]:
+        def text(value: Decimal | None) -> str | None:
+            return None if value is None else shown(value)
+
+        return {
+            "id": self.id,
+            "provider": self.provider,
+            "instance": self.instance,
+            "card": self.card or None,
+            "card_count": float(self.card_count),
+            "card_memory_gib": None if self.card_memory_gib is None else float(self.card_memory_gib),
+            "link": self.link or None,
+            "cpus": None if self.cpus is None else float(self.cpus),
+            "memory_gib": None if self.memory_gib is None else float(self.memory_gib),
+            "region": self.region or None,
+            "currency": self.currency,
+            "on_demand_per_h": text(self.on_demand_per_h),
+            "spot_per_h": text(self.spot_per_h),
+            "billing_step_s": self.billing_step_s,
+            "minimum_s": self.minimum_s,
+            "storage_running_per_gb_month": text(self.storage_running_per_gb_month),
+            "storage_stopped_per_gb_month": text(self.storage_stopped_per_gb_month),
+            "egress_per_gb": text(self.egress_per_gb),
+            "start_s": self.start_s,
+            "persistence": self.persistence or None,
+            "terms": [
+                {"name": term.name, "months": str(term.months), "per_h": shown(term.per_h)} for term in self.terms
+            ],
+            "place": self.place,
+            "source": self.source,
+            "source_date": self.source_date or None,
+            "age_days": self.age_days(today),
+            "note": self.note or None,
+        }
+
+
+def _day(text: str) -> date | None:
+    """``2026-09-20``, ``2026-03`` (its first day), ``2023Q3``, ``2025``: the earliest day that it can mean."""
+    parts = text.replace("Q", "-Q").split("-")
+    try:
+        year = int(parts[0])
+        month = 1
+        if len(parts) > 1 and parts[1]:
+            month = int(parts[1][1:]) * 3 - 2 if parts[1].startswith("Q") else int(parts[1])
+        elif len(parts) > 2 and parts[2].startswith("Q"):
+            month = int(parts[2][1:]) * 3 - 2
+        return date(year, month, int(parts[2]) if len(parts) > 2 and parts[2].isdigit() else 1)
+    except (ValueError, IndexError):
+        return None
