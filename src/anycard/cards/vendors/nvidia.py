@@ -96,8 +96,8 @@ _FAULTS: dict[str, tuple[Health, bool, str]] = {
         Health.LOST,
         True,
         N_(
-            "The driver lost this card: it fell off the PCIe bus. Restart the machine; if it happens again, check its power cables, seating "
-            "and temperature, and look for Xid 79 in dmesg."
+            "The driver lost this card: it fell off the PCIe bus. Restart the machine; if it happens again, check its power cables, "
+            "seating and temperature, and look for Xid 79 in dmesg."
         ),
     ),
     "RESET_REQUIRED": (
@@ -142,7 +142,8 @@ _FAULTS: dict[str, tuple[Health, bool, str]] = {
         Health.UNKNOWN,
         False,
         N_(
-            'The driver answers "unknown error" for this card. Look for lines with NVRM or Xid in dmesg; a restart of the machine often helps.'
+            'The driver answers "unknown error" for this card. Look for lines with NVRM or Xid in dmesg; '
+            "a restart of the machine often helps."
         ),
     ),
 }
