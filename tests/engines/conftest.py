@@ -42,6 +42,7 @@ def is_alive(pid: int) -> bool:
 class Rig:
     """One home with its supervisor; ``engine`` can be dropped and made anew as a crashed daemon's would be."""
 
+    interpreter = sys.executable
     until = staticmethod(until)
     is_alive = staticmethod(is_alive)
 
@@ -63,6 +64,8 @@ class Rig:
         if pid is not None and is_alive(pid):
             os.kill(pid, signal.SIGTERM)
             await until(lambda: not is_alive(pid))
+        log = self.paths.home / "supervisor.log"
+        assert "Traceback" not in log.read_text(), log.read_text()
 
     async def connect(self, attempts: list[OpenAttempt]) -> None:
         self._pump = asyncio.create_task(self._take())
@@ -94,7 +97,7 @@ class Rig:
         return self.spec(attempt_id, "/bin/sh", "-c", script, **more)
 
     def python(self, attempt_id: int, script: str, *arguments: str, **more: Any) -> AttemptSpec:
-        return self.spec(attempt_id, sys.executable, "-S", "-c", script, *arguments, **more)
+        return self.spec(attempt_id, self.interpreter, "-S", "-c", script, *arguments, **more)
 
     async def end_of(self, attempt_id: int) -> AttemptStatus:
         return (await until(lambda: self.ends.get(attempt_id)))[0]

@@ -36,7 +36,9 @@ def test_the_exit_code_is_the_programs_own(rig: Any, script: str, code: int) -> 
 def test_the_folder_is_private_and_holds_log_and_output(rig: Any) -> None:
     async def scenario() -> None:
         async with rig:
-            spec = rig.sh(1, "echo out; echo err >&2; umask; : >file", cwd=str(rig.base), umask=0o027, log_header="== begins\n")
+            spec = rig.sh(
+                1, "echo out; echo err >&2; umask; : >file", cwd=str(rig.base), umask=0o027, log_header="== begins\n"
+            )
             await rig.run(spec)
             assert rig.log(1) == b"== begins\nout\nerr\n0027\n"
             assert stat.S_IMODE(rig.folder(1).stat().st_mode) == 0o700
@@ -64,7 +66,11 @@ print([fd for fd in range(64) if os.path.exists(f'/proc/self/fd/{fd}')], os.read
             # 32 and 33 are the C library's own (its posix_spawn leaves them ignored, for every program it starts).
             # Python itself ignores SIGPIPE (13) and SIGXFSZ (25): those two bits are its own.
             await rig.run(rig.python(1, script))
-            assert rig.log(1).decode().splitlines() == ["SigBlk: 0", f"SigIgn: {1 << 12 | 1 << 24}", "[0, 1, 2] /dev/null True"]
+            assert rig.log(1).decode().splitlines() == [
+                "SigBlk: 0",
+                f"SigIgn: {1 << 12 | 1 << 24}",
+                "[0, 1, 2] /dev/null True",
+            ]
             await rig.run(rig.spec(2, "grep", "SigIgn", "/proc/self/status"))
             assert int(rig.log(2).split()[1], 16) & ~(3 << 31) == 0
 
@@ -72,7 +78,19 @@ print([fd for fd in range(64) if os.path.exists(f'/proc/self/fd/{fd}')], os.read
 
 
 def test_arguments_arrive_as_they_are(rig: Any) -> None:
-    arguments = ("", " a  b ", "new\nline\n", "'\"", "$(touch x) `touch x` $HOME", "\\n\\0", "-n", "--", "*", "é中\udcff", ";exit 3")
+    arguments = (
+        "",
+        " a  b ",
+        "new\nline\n",
+        "'\"",
+        "$(touch x) `touch x` $HOME",
+        "\\n\\0",
+        "-n",
+        "--",
+        "*",
+        "é中\udcff",
+        ";exit 3",
+    )
 
     async def scenario() -> None:
         async with rig:
@@ -151,7 +169,10 @@ def test_what_cannot_start_says_why(rig: Any) -> None:
                 (rig.spec(6, "true", cwd=str(plain)), f"its folder {str(plain)!r} does not exist"),
                 (rig.spec(7), "there is no command to run"),
                 (rig.spec(8, "true", folder=str(plain / "below")), "Not a directory"),
-                (rig.spec(9, "true", "x" * (1 << 20)), "its arguments and environment are larger than the system allows"),
+                (
+                    rig.spec(9, "true", "x" * (1 << 20)),
+                    "its arguments and environment are larger than the system allows",
+                ),
                 (rig.spec(10, "true", "a\0b"), "its arguments or environment hold what no program can be given"),
                 (rig.spec(11, ""), "the program '' was not found"),
             ]

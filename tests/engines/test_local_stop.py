@@ -112,7 +112,9 @@ def test_a_stop_right_after_the_start_holds(rig: Any) -> None:
 def test_a_paused_program_is_stopped_too(rig: Any) -> None:
     async def scenario() -> None:
         async with rig:
-            await rig.engine.start([rig.sh(1, "trap 'exit 5' TERM; echo >ready; kill -STOP $$; while :; do sleep 0.05; done")])
+            await rig.engine.start(
+                [rig.sh(1, "trap 'exit 5' TERM; echo >ready; kill -STOP $$; while :; do sleep 0.05; done")]
+            )
             await rig.until((rig.base / "ready").exists)
             await rig.engine.stop(1, EndReason.CANCELLED, 3600)
             assert (await rig.end_of(1)).exit_code == 5
@@ -152,7 +154,9 @@ def test_a_deadline_holds_while_the_daemon_is_away(rig: Any) -> None:
 def test_what_escaped_is_ended_after_the_program(rig: Any, wiped: bool) -> None:
     before = "os.execve(sys.executable, [sys.executable, '-S', '-c', HIDDEN, sys.argv[1]], {})" if wiped else "pass"
     hidden = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(600)"
-    script = f"HIDDEN = {hidden!r}" + ESCAPE.format(before=before, then="\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.02)")
+    script = f"HIDDEN = {hidden!r}" + ESCAPE.format(
+        before=before, then="\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.02)"
+    )
 
     async def scenario() -> None:
         async with rig:
@@ -168,7 +172,9 @@ def test_what_escaped_is_ended_after_the_program(rig: Any, wiped: bool) -> None:
 def test_a_wiped_escape_beside_an_older_attempt_ends_when_nobody_can_own_it(rig: Any) -> None:
     hidden = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(600)"
     before = "os.execve(sys.executable, [sys.executable, '-S', '-c', HIDDEN, sys.argv[1]], {})"
-    script = f"HIDDEN = {hidden!r}" + ESCAPE.format(before=before, then="\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.02)")
+    script = f"HIDDEN = {hidden!r}" + ESCAPE.format(
+        before=before, then="\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.02)"
+    )
 
     async def scenario() -> None:
         async with rig:
@@ -207,7 +213,11 @@ def test_what_escaped_is_stopped_with_its_attempt_and_nobody_else_is(rig: Any) -
 
 
 def test_background_children_are_left_behind_and_ended(rig: Any) -> None:
-    script = "for n in 1 2 3; do (trap '' TERM; echo >up$n; exec sleep 600) & done; while [ ! -e up1 -o ! -e up2 -o ! -e up3 ]; do :; done; exit 6"
+    script = """
+for n in 1 2 3; do (trap '' TERM; echo >up$n; exec sleep 600) & done
+while [ ! -e up1 ] || [ ! -e up2 ] || [ ! -e up3 ]; do sleep 0.02; done
+exit 6
+"""
 
     async def scenario() -> None:
         async with rig:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import collections
 import heapq
 import os
+import sys
 import time
 
 from anycard.engines.local.supervisor import attempt as states
 from anycard.engines.local.supervisor import folder as folders
-from anycard.engines.local.supervisor import processes
 from anycard.engines.local.supervisor.attempt import Attempt
 from anycard.engines.local.supervisor.cgroups import Cgroups
 from anycard.engines.local.supervisor.ending import Ending
+from anycard.engines.local.supervisor.finding import Finding, disk_is_full
 from anycard.engines.local.supervisor.sampling import Sampling
 from anycard.engines.local.supervisor.spawn import CLAIM_FAILED, SpawnError, spawn
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     Report = dict[str, Any]
 
 BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024  # getrusage(2) there counts bytes, elsewhere KiB
 _STARTS_A_TURN = 16  # so that ends and stops are seen while many start
 _CLAIM_TIMEOUT_S = (
     2.0  # a shim writes its claim within microseconds; after this it was killed in between, or the disk is full
@@ -41,7 +43,7 @@ def boot_now() -> float:
 
 class Attempts:
     """``report`` is called with each status; ``watch(pidfd, attempt)`` and ``unwatch(pidfd)`` have the loop wait for a process that is
-    not our child and call ``adopted_ended``."""
+    not our child and call ``finding.adopted_ended``."""
 
     def __init__(
         self,
@@ -57,9 +59,10 @@ class Attempts:
         self.shims: dict[int, Attempt] = {}  # our children, not reaped yet
         self.cgroups = Cgroups(home_key)
         self.ending = Ending(self)
+        self.finding = Finding(self)
         self._report = report
-        self._watch = watch
-        self._unwatch = unwatch
+        self.watch = watch
+        self.unwatch = unwatch
         self._sampling = Sampling(self)
         self._queue: collections.deque[Attempt] = collections.deque()
         self._deadlines: list[tuple[float, int, str]] = []
@@ -76,7 +79,7 @@ class Attempts:
             self.by_id[attempt.id] = attempt
             if entry["spec"] is not None:
                 attempt.take_spec(entry["spec"])
-            self._find(attempt, boot_now())
+            self.finding.find(attempt, boot_now())
         for attempt in self.by_id.values():
             self.report(attempt)
 
@@ -89,7 +92,7 @@ class Attempts:
         attempt = Attempt(spec["id"], spec["folder"])
         attempt.take_spec(spec)
         self.by_id[attempt.id] = attempt
-        self._queue.append(attempt)
+        self.enqueue(attempt)
 
     def stop(self, attempt_id: int, why: str, grace_s: float) -> None:
         attempt = self.by_id.get(attempt_id)
@@ -148,30 +151,42 @@ class Attempts:
         return boot_now()
 
     def attend(self, attempt: Attempt, due: float) -> None:
+        """Has it looked at when ``due`` (boot seconds) comes, at the latest."""
         attempt.due = due
         self._attention[attempt.id] = attempt
 
-    def report(self, attempt: Attempt) -> None:
+    def unattend(self, attempt: Attempt) -> None:
+        self._attention.pop(attempt.id, None)
+
+    def enqueue(self, attempt: Attempt) -> None:
+        """To be started in one of the next turns."""
+        attempt.state = states.QUEUED
+        self.unattend(attempt)
+        self._queue.append(attempt)
+
+    def report(self, attempt: Attempt, *, unseen: bool = False) -> None:
         """Its phase now; nothing for one that only waits for its turn to start."""
-        if attempt.state == states.ENDED:
+        if unseen:
+            self._report(attempt.status("unseen", time.time(), boot_now()))
+        elif attempt.state == states.ENDED:
             self._report(attempt.status("ended", attempt.ended_utc, attempt.ended_at))
         elif attempt.state in (states.RUNNING, states.DRAINING):
             self._report(attempt.status("running", time.time(), boot_now()))
 
     def _attend(self, attempt: Attempt, now: float) -> None:
         if attempt.state == states.PENDING:
-            self._find(attempt, now)
+            self.finding.find(attempt, now)
         elif attempt.state == states.DRAINING:
             self.ending.drain(attempt, now)
         elif attempt.state == states.RUNNING:
             if not attempt.own and attempt.pidfd is None:
-                self._poll(attempt, now)
+                self.finding.poll(attempt, now)
             if attempt.state == states.RUNNING and attempt.kill_at is not None:
                 self.ending.press(attempt, now)
             elif attempt.state == states.RUNNING and attempt.own:
-                del self._attention[attempt.id]
+                self.unattend(attempt)
         if attempt.state == states.ENDED:
-            self._attention.pop(attempt.id, None)
+            self.unattend(attempt)
 
     # --- starting
 
@@ -199,7 +214,7 @@ class Attempts:
         attempt.started_at = boot_now()
         attempt.state = states.RUNNING
         self.shims[pid] = attempt
-        self._now_runs(attempt)
+        self.now_runs(attempt)
 
     def _limits(self, attempt: Attempt) -> str:
         wanted = {name for name, key in (("memory", "memory"), ("cpu", "cpus")) if attempt.note[key] is not None}
@@ -208,7 +223,8 @@ class Attempts:
             return "watched"
         return "cgroup" if wanted and wanted <= held else "none"
 
-    def _now_runs(self, attempt: Attempt) -> None:
+    def now_runs(self, attempt: Attempt) -> None:
+        """It runs: its deadlines count from ``started_at``."""
         for after_s, why in attempt.note["deadlines"]:
             heapq.heappush(self._deadlines, (attempt.started_at + after_s, attempt.id, why))
         self._sampling.has_new(attempt)
@@ -220,144 +236,6 @@ class Attempts:
 
     def mark(self, attempt: Attempt) -> str:
         return f"{self.home_key}:{attempt.id}"
-
-    # --- finding again
-
-    def _find(self, attempt: Attempt, now: float) -> None:
-        """Reads the attempt's folder: it ended, runs, was lost, or was never started."""
-        try:
-            started = folders.read_started(attempt.folder)
-            ended = folders.read_exit(attempt.folder)
-            if started is None and ended is None:
-                if attempt.spec is not None and attempt.pid is None:
-                    attempt.state = states.QUEUED
-                    self._attention.pop(attempt.id, None)
-                    self._queue.append(attempt)
-                    return
-                # Taking the claim ourselves makes sure that no late shim runs what is reported as lost.
-                if os.path.isdir(attempt.folder) and not folders.claim(attempt.folder, self.boot_id):
-                    self._wait_for_claim(attempt, now)
-                    return
-            stop = folders.read_stop(attempt.folder)
-        except folders.Incomplete:
-            self._wait_for_claim(attempt, now)
-            return
-        except OSError:  # cannot be read now: that says nothing about the attempt
-            attempt.state = states.PENDING
-            self._report(attempt.status("unseen", time.time(), now))
-            self.attend(attempt, now + 5.0)
-            return
-        attempt.spec = None
-        if stop is not None:
-            attempt.stopped_for = stop["why"]
-        if started is not None:
-            self._take_started(attempt, started)
-        if ended is not None:
-            attempt.exit_code, refusal, when = ended
-            attempt.start_failure = attempt.refused(refusal) if refusal is not None else None
-            self._drain_found(attempt, when)
-        elif started is None or not started.pid:
-            attempt.lost = True
-            self._drain_found(attempt, time.time())
-        elif started.boot_id != self.boot_id:
-            attempt.lost = attempt.rebooted = True
-            self._drain_found(attempt, time.time())
-        else:
-            self._adopt(attempt, stop, now)
-
-    def _wait_for_claim(self, attempt: Attempt, now: float) -> None:
-        if attempt.state != states.PENDING:
-            attempt.state = states.PENDING
-            attempt.pending_since = now
-        if now - attempt.pending_since < _CLAIM_TIMEOUT_S:
-            self.attend(attempt, now + 0.02)
-            return
-        # Nobody finishes this claim any more. Draining looks for processes by their mark, so none goes on unseen.
-        if attempt.pid is not None and attempt.spec is None and attempt.own:
-            attempt.start_failure = "its start could not be recorded in its folder"
-            attempt.disk_full = _disk_is_full(attempt.folder)
-        else:
-            attempt.lost = True
-        self._drain_found(attempt, time.time())
-
-    def _take_started(self, attempt: Attempt, started: folders.Started) -> None:
-        attempt.take_note(started.note)
-        attempt.pid = started.pid or None
-        attempt.start_ticks = started.start_ticks
-        limits = started.note.get("limits")
-        attempt.limits = limits if limits in ("cgroup", "watched") else "none"
-        if os.getuid() == 0:
-            owner = os.lstat(attempt.folder).st_uid
-            attempt.uid = owner or None
-        names = started.note.get("groups")
-        if isinstance(names, list) and names and started.boot_id == self.boot_id:
-            attempt.group = self.cgroups.existing(attempt.id, [str(name) for name in names])
-
-    def _adopt(self, attempt: Attempt, stop: dict[str, Any] | None, now: float) -> None:
-        """The claim names a process of this boot: it runs, or it just ended, or it was killed with its shim."""
-        assert attempt.pid is not None
-        attempt.own = False
-        alive = processes.is_alive(attempt.pid, attempt.start_ticks)
-        if alive and attempt.uid is not None:
-            alive = processes.owner_of(attempt.pid) == attempt.uid
-        if alive and hasattr(os, "pidfd_open"):
-            try:
-                attempt.pidfd = processes.open_pidfd(attempt.pid, attempt.start_ticks)
-                alive = attempt.pidfd is not None
-            except OSError:  # no descriptor left: polled instead
-                attempt.pidfd = None
-        if not alive:
-            self._gone(attempt)
-            return
-        attempt.seen_alive = True
-        attempt.state = states.RUNNING
-        attempt.started_at = attempt.start_ticks / processes.TICKS_PER_S if attempt.start_ticks else now
-        self._attention.pop(attempt.id, None)
-        if attempt.pidfd is not None:
-            self._watch(attempt.pidfd, attempt)
-        else:
-            self.attend(attempt, now + _POLL_S)
-        self._now_runs(attempt)
-        if stop is not None:
-            kill_at = stop.get("kill_at")
-            grace_s = attempt.note["grace_s"] if not isinstance(kill_at, int | float) else max(0.0, kill_at - now)
-            self.ending.begin(attempt, stop["why"], grace_s, told=stop.get("told") is True)
-
-    def _poll(self, attempt: Attempt, now: float) -> None:
-        assert attempt.pid is not None
-        if processes.is_alive(attempt.pid, attempt.start_ticks):
-            self.attend(attempt, now + _POLL_S)
-        else:
-            self._gone(attempt)
-
-    def adopted_ended(self, attempt: Attempt) -> None:
-        """A process that was found again has ended."""
-        if attempt.pidfd is not None:
-            self._unwatch(attempt.pidfd)
-            os.close(attempt.pidfd)
-            attempt.pidfd = None
-        self._gone(attempt)
-
-    def _gone(self, attempt: Attempt) -> None:
-        """Not our child and not there any more: its exit file says how it ended, or nobody knows."""
-        try:
-            ended = folders.read_exit(attempt.folder)
-        except OSError:
-            ended = None
-        if ended is None:
-            attempt.lost = True
-            self._drain_found(attempt, time.time())
-            return
-        attempt.exit_code, refusal, when = ended
-        attempt.start_failure = attempt.refused(refusal) if refusal is not None else None
-        self._drain_found(attempt, when)
-
-    def _drain_found(self, attempt: Attempt, ended_utc: float) -> None:
-        utc = time.time()
-        attempt.ended_utc = min(utc, ended_utc)
-        attempt.ended_at = boot_now() - (utc - attempt.ended_utc)
-        attempt.state = states.DRAINING
-        self.attend(attempt, 0.0)
 
     # --- our own children
 
@@ -373,8 +251,7 @@ class Attempts:
             attempt = self.shims.pop(pid, None)
             if attempt is not None:  # else an orphan that came to us as the subreaper
                 attempt.cpu_s = max(attempt.cpu_s or 0.0, usage.ru_utime + usage.ru_stime)
-                unit = 1 if os.uname().sysname == "Darwin" else 1024
-                attempt.peak_memory_bytes = max(attempt.peak_memory_bytes or 0, usage.ru_maxrss * unit)
+                attempt.peak_memory_bytes = max(attempt.peak_memory_bytes or 0, usage.ru_maxrss * _MAXRSS_BYTES)
                 self._child_ended(attempt, pid, status)
                 if attempt.state == states.DRAINING:
                     ended.append(attempt)
@@ -392,13 +269,13 @@ class Attempts:
                 started = folders.read_started(attempt.folder)
         except folders.Incomplete:
             if code == CLAIM_FAILED:
-                self._wait_for_claim(attempt, attempt.ended_at)
+                self.finding.wait_for_claim(attempt, attempt.ended_at)
                 return
             ended = None
         except OSError:
             ended = None
         if code == CLAIM_FAILED and started is not None and started.pid != pid:
-            self._find(attempt, attempt.ended_at)  # another shim was first: that one is the attempt
+            self.finding.find(attempt, attempt.ended_at)  # another shim was first: that one is the attempt
         elif ended is not None:
             attempt.exit_code, refusal, _ = ended
             attempt.start_failure = attempt.refused(refusal) if refusal is not None else None
@@ -408,16 +285,9 @@ class Attempts:
             if code == CLAIM_FAILED and started is None:
                 attempt.exit_code = None
                 attempt.start_failure = "its start could not be recorded in its folder"
-                attempt.disk_full = _disk_is_full(attempt.folder)
+                attempt.disk_full = disk_is_full(attempt.folder)
                 return
             try:
                 folders.write_exit(attempt.folder, attempt.exit_code)
             except OSError:
                 return  # it stays in our memory and is reported until forgotten
-
-
-def _disk_is_full(folder: str) -> bool:
-    try:
-        return os.statvfs(folder).f_bavail == 0
-    except OSError:
-        return False

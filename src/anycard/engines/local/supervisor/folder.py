@@ -80,8 +80,10 @@ def read_exit(folder: str) -> tuple[int | None, str | None, float] | None:
 
 
 def write_exit(folder: str, exit_code: int) -> None:
-    """Records an end the shim could not record itself (it was killed). Never overwrites. OSError when it cannot be written."""
-    _replace(folder, "exit", f"exited {exit_code}\n", overwrite=_read(folder + "/exit") in (None, ""))
+    """Records an end the shim could not record itself (it was killed). Never overwrites a
+    whole one. OSError when it cannot be written."""
+    if read_exit(folder) is None:
+        _replace(folder, "exit", f"exited {exit_code}\n")
 
 
 def read_stop(folder: str) -> dict[str, Any] | None:
@@ -99,7 +101,7 @@ def read_stop(folder: str) -> dict[str, Any] | None:
 def write_stop(folder: str, why: str, kill_at: float, *, told: bool) -> None:
     """Remembers that the attempt is being stopped, so that a later supervisor goes on with it. ``kill_at`` in boot seconds;
     ``told``: the stop signal was sent."""
-    _replace(folder, "stop", json.dumps({"why": why, "kill_at": kill_at, "told": told}) + "\n", overwrite=True)
+    _replace(folder, "stop", json.dumps({"why": why, "kill_at": kill_at, "told": told}) + "\n")
 
 
 def _read(path: str) -> str | None:
@@ -117,9 +119,7 @@ def _read(path: str) -> str | None:
         os.close(descriptor)
 
 
-def _replace(folder: str, name: str, text: str, *, overwrite: bool) -> None:
-    if not overwrite:
-        return
+def _replace(folder: str, name: str, text: str) -> None:
     temporary = f"{folder}/.{name}.{os.getpid()}"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:

@@ -183,7 +183,7 @@ class Supervisor:
     # --- processes that are not our children
 
     def _watch(self, pidfd: int, attempt: Attempt) -> None:
-        self._selector.register(pidfd, selectors.EVENT_READ, lambda *_: self._attempts.adopted_ended(attempt))
+        self._selector.register(pidfd, selectors.EVENT_READ, lambda *_: self._attempts.finding.adopted_ended(attempt))
 
     def _unwatch(self, pidfd: int) -> None:
         self._selector.unregister(pidfd)

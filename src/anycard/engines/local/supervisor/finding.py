@@ -1,0 +1,177 @@
+"""Finds attempts again by the files in their folders, after the supervisor that started them has gone.
+
+A process counts as the attempt's only by pid, start time and boot id together. "Cannot be read" is unseen, never ended.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from anycard.engines.local.supervisor import attempt as states
+from anycard.engines.local.supervisor import folder as folders
+from anycard.engines.local.supervisor import processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from anycard.engines.local.supervisor.attempt import Attempt
+    from anycard.engines.local.supervisor.attempts import Attempts
+
+_CLAIM_TIMEOUT_S = (
+    2.0  # a shim writes its claim within microseconds; after this it was killed in between, or the disk is full
+)
+_UNSEEN_AGAIN_S = 5.0
+_POLL_S = 1.0
+
+
+class Finding:
+    """Works on the attempts of one ``Attempts``."""
+
+    def __init__(self, attempts: Attempts) -> None:
+        self._attempts = attempts
+
+    def find(self, attempt: Attempt, now: float) -> None:
+        """Reads the attempt's folder: it ended, runs, was lost, or was never started."""
+        try:
+            started = folders.read_started(attempt.folder)
+            ended = folders.read_exit(attempt.folder)
+            if started is None and ended is None:
+                if attempt.spec is not None and attempt.pid is None:
+                    self._attempts.enqueue(attempt)
+                    return
+                # Taking the claim ourselves makes sure that no late shim runs what is reported as lost.
+                if os.path.isdir(attempt.folder) and not folders.claim(attempt.folder, self._attempts.boot_id):
+                    self.wait_for_claim(attempt, now)
+                    return
+            stop = folders.read_stop(attempt.folder)
+        except folders.Incomplete:
+            self.wait_for_claim(attempt, now)
+            return
+        except OSError:  # cannot be read now: that says nothing about the attempt
+            attempt.state, attempt.pending_since = states.PENDING, now
+            self._attempts.report(attempt, unseen=True)
+            self._attempts.attend(attempt, now + _UNSEEN_AGAIN_S)
+            return
+        attempt.spec = None
+        if stop is not None:
+            attempt.stopped_for = stop["why"]
+        if started is not None:
+            self._take_started(attempt, started)
+        if ended is not None:
+            attempt.exit_code, refusal, when = ended
+            attempt.start_failure = attempt.refused(refusal) if refusal is not None else None
+            self._drain_found(attempt, when)
+        elif started is None or not started.pid:
+            attempt.lost = True
+            self._drain_found(attempt, time.time())
+        elif started.boot_id != self._attempts.boot_id:
+            attempt.lost = attempt.rebooted = True
+            self._drain_found(attempt, time.time())
+        else:
+            self._adopt(attempt, stop, now)
+
+    def wait_for_claim(self, attempt: Attempt, now: float) -> None:
+        """Claimed, but not readably: looked at again until it is, or until nobody can be writing it any more."""
+        if attempt.state != states.PENDING:
+            attempt.state = states.PENDING
+            attempt.pending_since = now
+        if now - attempt.pending_since < _CLAIM_TIMEOUT_S:
+            self._attempts.attend(attempt, now + 0.02)
+            return
+        # Nobody finishes this claim any more. Draining looks for processes by their mark, so none goes on unseen.
+        if attempt.pid is not None and attempt.spec is None and attempt.own:
+            attempt.start_failure = "its start could not be recorded in its folder"
+            attempt.disk_full = disk_is_full(attempt.folder)
+        else:
+            attempt.lost = True
+        attempt.own = False  # whoever claimed it need not be a child of ours
+        self._drain_found(attempt, time.time())
+
+    def _take_started(self, attempt: Attempt, started: folders.Started) -> None:
+        attempt.take_note(started.note)
+        attempt.pid = started.pid or None
+        attempt.start_ticks = started.start_ticks
+        limits = started.note.get("limits")
+        attempt.limits = limits if limits in ("cgroup", "watched") else "none"
+        if os.getuid() == 0:
+            owner = os.lstat(attempt.folder).st_uid
+            attempt.uid = owner or None
+        names = started.note.get("groups")
+        if isinstance(names, list) and names and started.boot_id == self._attempts.boot_id:
+            attempt.group = self._attempts.cgroups.existing(attempt.id, [str(name) for name in names])
+
+    def _adopt(self, attempt: Attempt, stop: dict[str, Any] | None, now: float) -> None:
+        """The claim names a process of this boot: it runs, or it just ended, or it was killed with its shim."""
+        assert attempt.pid is not None
+        attempt.own = False
+        alive = processes.is_alive(attempt.pid, attempt.start_ticks)
+        if alive and attempt.uid is not None:
+            alive = processes.owner_of(attempt.pid) == attempt.uid
+        if alive and hasattr(os, "pidfd_open"):
+            try:
+                attempt.pidfd = processes.open_pidfd(attempt.pid, attempt.start_ticks)
+                alive = attempt.pidfd is not None
+            except OSError:  # no descriptor left: polled instead
+                attempt.pidfd = None
+        if not alive:
+            self.gone(attempt)
+            return
+        attempt.seen_alive = True
+        attempt.state = states.RUNNING
+        attempt.started_at = attempt.start_ticks / processes.TICKS_PER_S if attempt.start_ticks else now
+        self._attempts.unattend(attempt)
+        if attempt.pidfd is not None:
+            self._attempts.watch(attempt.pidfd, attempt)
+        else:
+            self._attempts.attend(attempt, now + _POLL_S)
+        self._attempts.now_runs(attempt)
+        if stop is not None:
+            kill_at = stop.get("kill_at")
+            grace_s = attempt.note["grace_s"] if not isinstance(kill_at, int | float) else max(0.0, kill_at - now)
+            self._attempts.ending.begin(attempt, stop["why"], grace_s, told=stop.get("told") is True)
+
+    def poll(self, attempt: Attempt, now: float) -> None:
+        assert attempt.pid is not None
+        if processes.is_alive(attempt.pid, attempt.start_ticks):
+            self._attempts.attend(attempt, now + _POLL_S)
+        else:
+            self.gone(attempt)
+
+    def adopted_ended(self, attempt: Attempt) -> None:
+        """A process that was found again has ended."""
+        if attempt.pidfd is not None:
+            self._attempts.unwatch(attempt.pidfd)
+            os.close(attempt.pidfd)
+            attempt.pidfd = None
+        self.gone(attempt)
+
+    def gone(self, attempt: Attempt) -> None:
+        """Not our child and not there any more: its exit file says how it ended, or nobody knows."""
+        try:
+            ended = folders.read_exit(attempt.folder)
+        except OSError:
+            ended = None
+        if ended is None:
+            attempt.lost = True
+            self._drain_found(attempt, time.time())
+            return
+        attempt.exit_code, refusal, when = ended
+        attempt.start_failure = attempt.refused(refusal) if refusal is not None else None
+        self._drain_found(attempt, when)
+
+    def _drain_found(self, attempt: Attempt, ended_utc: float) -> None:
+        utc = time.time()
+        attempt.ended_utc = min(utc, ended_utc)
+        attempt.ended_at = self._attempts.now() - (utc - attempt.ended_utc)
+        attempt.state = states.DRAINING
+        self._attempts.attend(attempt, 0.0)
+
+
+def disk_is_full(folder: str) -> bool:
+    """Whether an unprivileged user could not write another block there."""
+    try:
+        return os.statvfs(folder).f_bavail == 0
+    except OSError:
+        return False

@@ -1,0 +1,221 @@
+"""Memory and CPU limits: by control groups where this machine lets us make them, else watched."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anycard.engines.local.supervisor import cgroups
+from anycard.model.end_reason import EndReason
+
+MIB = 1 << 20
+FILL = """
+import sys, time
+kept = []
+for _ in range(int(sys.argv[1])):
+    kept.append(bytearray(1 << 20))
+    time.sleep(float(sys.argv[2]))
+print('filled', flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def controllers() -> frozenset[str]:
+    """Those that can be held by control groups here."""
+    places = cgroups.find_places("anycard-test-places")
+    for place in places:
+        os.rmdir(place.folder)
+    return frozenset().union(*(place.controllers for place in places))
+
+
+@pytest.fixture
+def memory_groups(controllers: frozenset[str]) -> None:
+    if "memory" not in controllers:
+        pytest.skip("needs a memory control group that this user may make (root, or a delegated cgroup v2 subtree)")
+
+
+def groups_named(part: str) -> list[str]:
+    return [path for path, _, _ in os.walk("/sys/fs/cgroup") if part in path]
+
+
+@pytest.mark.usefixtures("memory_groups")
+def test_a_group_holds_the_memory_limit(rig: Any) -> None:
+    async def scenario() -> None:
+        async with rig:
+            end = await rig.run(rig.python(1, FILL, "200", "0", memory_bytes=64 * MIB))
+            assert (end.exit_code, end.out_of_memory, end.limits, end.stopped_for) == (137, True, "cgroup", None)
+            assert rig.log(1).count(b"filled") == 0
+            end = await rig.run(rig.python(2, FILL, "20", "0", memory_bytes=64 * MIB))
+            assert (end.exit_code, end.out_of_memory, end.limits) == (0, False, "cgroup")
+            end = await rig.run(rig.python(3, FILL, "20", "0"))
+            assert (end.exit_code, end.limits) == (0, "none")
+            end = await rig.run(rig.python(4, FILL, "20", "0", memory_bytes=4096))  # too little even for a shell
+            assert (end.out_of_memory, end.start_failure) == (True, None)
+
+    asyncio.run(scenario())
+    assert groups_named(_key(rig)) == []
+
+
+@pytest.mark.usefixtures("memory_groups")
+def test_the_limit_counts_all_processes_together(rig: Any) -> None:
+    script = f"for n in 1 2 3 4; do {_python()} -S -c '{FILL}' 30 0.01 & done; wait"
+
+    async def scenario() -> None:
+        async with rig:
+            end = await rig.run(rig.sh(1, script, memory_bytes=80 * MIB))
+            assert end.out_of_memory
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.usefixtures("memory_groups")
+def test_the_group_of_another_user(rig: Any) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root: runs an attempt as another user")
+
+    async def scenario() -> None:
+        async with rig:
+            spec = rig.sh(1, "id -u; cat /proc/self/cgroup", memory_bytes=64 * MIB, uid=65534, gid=65534)
+            end = await rig.run(spec)
+            assert (end.exit_code, end.limits) == (0, "cgroup"), rig.log(1)
+            assert rig.log(1).startswith(b"65534\n")
+            assert f"anycard-{_key(rig)}/1".encode() in rig.log(1)
+
+    asyncio.run(scenario())
+
+
+def test_a_group_holds_the_cpu_limit(rig: Any, controllers: frozenset[str]) -> None:
+    if "cpu" not in controllers:
+        pytest.skip("needs a cpu control group that this user may make")
+
+    async def scenario() -> None:
+        async with rig:
+            end = await rig.run(rig.sh(1, "cat /proc/self/cgroup", cpus=0.25))
+            assert end.limits == "cgroup"
+            await rig.engine.start([rig.spec(2, "sleep", "600", cpus=0.25)])
+            await rig.until(lambda: rig.runs.get(2))
+            own = [path for path in groups_named(_key(rig)) if path.endswith("/2")]
+            quota, period = _cpu_limit(Path(own[0]))
+            assert quota / period == 0.25
+            await rig.engine.stop(2, EndReason.CANCELLED, 0)
+            await rig.end_of(2)
+
+    asyncio.run(scenario())
+
+
+def test_the_limit_is_never_an_address_space_limit(rig: Any) -> None:
+    async def scenario() -> None:
+        async with rig:
+            await rig.run(rig.sh(1, "ulimit -v; ulimit -m", memory_bytes=64 * MIB))
+            assert rig.log(1) == b"unlimited\nunlimited\n"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="reads /proc")
+def test_without_groups_memory_is_watched(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without control groups: the supervisor is started where it sees no mount of them (unshare), nothing is faked."""
+    _hide_cgroups(rig, monkeypatch)
+
+    async def scenario() -> None:
+        async with rig:
+            end = await rig.run(rig.python(1, FILL, "400", "0.02", memory_bytes=60 * MIB))
+            assert (end.limits, end.out_of_memory, end.stopped_for) == ("watched", True, EndReason.OUT_OF_MEMORY)
+            assert b"filled" not in rig.log(1)
+            assert end.usage.peak_memory_bytes is not None and end.usage.peak_memory_bytes > 60 * MIB
+            end = await rig.run(rig.python(2, FILL, "20", "0.1", memory_bytes=60 * MIB))
+            assert (end.limits, end.out_of_memory, end.exit_code) == ("watched", False, 0)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/smaps_rollup"), reason="reads /proc")
+def test_pages_shared_by_forked_workers_are_not_counted_twice(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    _hide_cgroups(rig, monkeypatch)
+    script = """
+import os, time
+data = bytearray(40 << 20)
+workers = [os.fork() for _ in range(4)]  # each forks the rest: 16 processes of 40 MiB resident, 40 MiB in truth
+time.sleep(3.5)
+"""
+
+    async def scenario() -> None:
+        async with rig:
+            end = await rig.run(rig.python(1, script, memory_bytes=200 * MIB))
+            assert (end.limits, end.exit_code, end.out_of_memory) == ("watched", 0, False)
+            assert end.usage.peak_memory_bytes is not None and end.usage.peak_memory_bytes > 200 * MIB
+
+    asyncio.run(scenario())
+
+
+def test_places_are_searched_from_our_own_group_upwards(tmp_path: Path) -> None:
+    (tmp_path / "mount/a/b c").mkdir(parents=True)
+    mount = str(tmp_path / "mount")
+    assert cgroups._upwards(mount, "/", "/a/b c") == [f"{mount}/a/b c", f"{mount}/a", mount]
+    assert cgroups._upwards(mount, "/docker/x", "/docker/x/a") == [f"{mount}/a", mount]
+    assert cgroups._upwards(mount, "/docker/x", "/docker/xy") == [mount]
+    assert cgroups._upwards(mount, "/", "/../../elsewhere") == [mount]
+
+
+def test_a_mount_without_controllers_is_no_place(tmp_path: Path) -> None:
+    """As the version 2 mount of a machine that uses version 1."""
+    (tmp_path / "cgroup.controllers").write_text("hugetlb\n")
+    mountinfo = tmp_path / "mountinfo"
+    mountinfo.write_text(f"30 1 0:1 / {tmp_path} rw - cgroup2 cgroup2 rw\n31 1 0:2 / {tmp_path} rw - tmpfs tmpfs rw\n")
+    own = tmp_path / "own"
+    own.write_text("0::/\n")
+    assert cgroups.find_places("anycard-x", str(mountinfo), str(own)) == []
+
+
+def test_a_claim_names_no_group_but_its_own() -> None:
+    found = cgroups.Cgroups("key")
+    for folder in (
+        "/sys/fs/cgroup",
+        "/sys/fs/cgroup/memory",
+        "/tmp/anycard-key/5",
+        "/sys/fs/cgroup/memory/../../../tmp/anycard-key/5",
+    ):
+        assert found.existing(5, [folder]) is None
+
+
+def _hide_cgroups(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import shutil
+    import subprocess
+    import sys
+
+    unshare = shutil.which("unshare")
+    hide = "umount -l -R /sys/fs/cgroup 2>/dev/null || mount -t tmpfs none /sys/fs/cgroup"
+    if (
+        unshare is None
+        or subprocess.run([unshare, "-m", "sh", "-c", hide], capture_output=True, check=False).returncode
+    ):
+        pytest.skip("needs unshare(1) of util-linux and the right to unmount in a namespace of its own")
+    python = rig.base / "python"
+    python.write_text(f'#!/bin/sh\nexec {unshare} -m sh -c \'{hide}; exec "$@"\' sh {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    rig.interpreter = _python()
+
+
+def _python() -> str:
+    return os.path.realpath("/proc/self/exe")
+
+
+def _cpu_limit(group: Path) -> tuple[float, float]:
+    if (group / "cpu.max").exists():
+        quota, period = (group / "cpu.max").read_text().split()
+        return float(quota), float(period)
+    return float((group / "cpu.cfs_quota_us").read_text()), float((group / "cpu.cfs_period_us").read_text())
+
+
+def _key(rig: Any) -> str:
+    from anycard.engines.local.launch import home_key
+
+    key = home_key(rig.paths)
+    assert re.fullmatch(r"[0-9a-f]{12}", key)
+    return key
