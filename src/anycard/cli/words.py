@@ -63,11 +63,10 @@ def reason(thing: Json) -> str:
 
 
 def sooner(job: Json) -> str:
-    """What would start a waiting job sooner: plain text, or a Text's JSON."""
-    told = job.get("sooner")
-    if isinstance(told, Mapping):
-        return sentence(str(told.get("msgid", "")), told.get("params"))
-    return safe(told) if told else ""
+    """What would start a waiting job sooner; an empty string when nothing that the user can do."""
+    if job.get("sooner_msgid"):
+        return sentence(job["sooner_msgid"], job.get("sooner_params"))
+    return safe(job.get("sooner") or "")
 
 
 def moment(rfc3339: str | None) -> str:

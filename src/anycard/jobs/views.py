@@ -42,6 +42,8 @@ def job_json(
         **(_reason(row["reason_json"]) if why is None else _reason_of(why)),
         "position": position,
         "sooner": None if sooner is None else str(sooner),
+        "sooner_msgid": None if sooner is None else sooner.msgid,
+        "sooner_params": None if sooner is None else dict(sooner.params),
         "counts": {
             "items": row["n_items"],
             "queued": row["n_queued"],
