@@ -111,7 +111,7 @@ def verbs(home: Path) -> dict[str, float]:
 
     def run(*arguments: str) -> float:
         began = timed()
-        subprocess.run([program, *arguments], env=env, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([program, *arguments], env=env, check=True, capture_output=True)
         return timed() - began
 
     result = {

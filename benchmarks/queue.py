@@ -12,6 +12,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -39,19 +40,19 @@ class Anycard:
         return submission(command=command, cwd=self.folder, options=self.options)
 
     def jobs_per_s(self, count: int) -> float:
+        """Until the last has ended by the daemon's record. Asking when that is would take CPU from what is measured, so it is asked
+        seldom, and the times on record count."""
         bodies = [self.body(TRIVIAL) for _ in range(count)]
-        began = timed()
+        began = time.time()
         answers = self.client.submit_many(bodies, connections=SLOTS)
         numbers = [answer["jobs"][0]["id"] for answer in answers]
-        for number in numbers[-SLOTS:]:  # they start in order: these are among the last to end
-            self.await_end(number)
         while self.open():
-            time.sleep(0.002)
-        took = timed() - began
-        bad = [number for number in numbers if self.client.job(number)["state"] != "succeeded"]
+            time.sleep(0.05)
+        jobs = [self.client.job(number) for number in numbers]
+        bad = [job["id"] for job in jobs if job["state"] != "succeeded"]
         if bad:
             raise RuntimeError(f"jobs that did not succeed: {bad[:10]}")
-        return count / took
+        return count / (max(utc_s(job["ended_at"]) for job in jobs) - began)
 
     def submit_to_start_s(self) -> float:
         body = self.body(TELLS_ITS_START)
@@ -66,6 +67,10 @@ class Anycard:
 
     def open(self) -> bool:
         return any(self.client.jobs(state=state, limit=1)["jobs"] for state in ("queued", "running"))
+
+
+def utc_s(rfc3339: str) -> float:
+    return datetime.fromisoformat(rfc3339).timestamp()
 
 
 def told_start(output: str) -> float:
