@@ -1,0 +1,153 @@
+"""From what was seen to a diagnosis: weigh every rule, let root causes explain their consequences, rank, and judge honestly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from anycard.doctor import facts as fact_table
+from anycard.doctor.case import Case
+from anycard.doctor.rule import HINTS, SUGGESTS, Clue, Rule
+from anycard.doctor.rules import all_rules
+from anycard.doctor.scan import scan
+from anycard.doctor.shapes import Diagnosis, Finding, Line, Source, Step, Verdict
+from anycard.model.text import Text
+
+_SPOKEN = 0.8  # a person's words carry so much of what a program's would
+_STEP_BEHIND = 0.1  # a consequence ranks at least so far behind its cause
+_KEEP = 8  # findings told
+_START = "anycard capture out.tar.gz"
+
+
+def diagnose(sources: Iterable[Source], platform: str | None = None) -> Diagnosis:
+    """The causes that the evidence supports, most likely first. ``platform`` is a hint of where it was printed."""
+    rules = all_rules()
+    expressions = [*fact_table.patterns(), *(pattern for rule in rules for pattern in rule.patterns())]
+    sightings = scan(sources, expressions)
+    case = Case(sightings, fact_table.read_facts(sightings), fact_table.read_platforms(sightings, platform))
+    return judge(case, rules)
+
+
+def judge(case: Case, rules: Iterable[Rule]) -> Diagnosis:
+    by_slug = {rule.slug: rule for rule in rules}
+    weighed = [finding for rule in by_slug.values() if (finding := weigh(rule, case))]
+    ranked = _ranked(_without_look_alikes(_behind_their_causes(weighed, by_slug), by_slug))[:_KEEP]
+    verdict = _verdict(ranked)
+    return Diagnosis(
+        verdict=verdict,
+        findings=tuple(ranked),
+        facts=case.all_facts(),
+        contradictions=_contradictions(case),
+        next_check=ranked[0].next_check if ranked else _START,
+    )
+
+
+def weigh(rule: Rule, case: Case) -> Finding | None:
+    """The rule's finding in this case: its best clue, and a little for each further one."""
+    held = sorted(
+        ((certainty, lines) for clue in rule.clues if (found := _holds(clue, case)) for certainty, lines in [found]),
+        key=lambda pair: -pair[0],
+    )
+    if not held:
+        return None
+    certainty = held[0][0]
+    for further, _ in held[1:3]:
+        certainty += (1 - certainty) * further * 0.25
+    lines = dict.fromkeys(line for _, lines in held for line in lines)
+    return Finding(
+        cause=rule.slug,
+        family=rule.family,
+        verdict=rule.verdict,
+        certainty=min(certainty, 0.99),
+        says=Text(rule.says),
+        evidence=tuple(lines)[:6],
+        mend=_for_platforms(rule.mend, case.platforms),
+        next_check=rule.next_check,
+        authority=rule.authority,
+    )
+
+
+def _holds(clue: Clue, case: Case) -> tuple[float, tuple[Line, ...]] | None:
+    lines: list[Line] = []
+    spoken = 0
+    for condition in clue.conditions:
+        found = condition.lines(case)
+        if found is None:
+            return None
+        spoken += bool(found) and all(line.spoken for line in found)
+        lines.extend(found[:2])
+    if any(condition.lines(case) is not None for condition in clue.unless):
+        return None
+    share = spoken / len(clue.conditions)
+    return clue.certainty * (1 - (1 - _SPOKEN) * share), tuple(lines)
+
+
+def _for_platforms(steps: tuple[Step, ...], platforms: frozenset[str]) -> tuple[Step, ...]:
+    fitting = tuple(step for step in steps if not step.platforms or platforms.intersection(step.platforms))
+    return fitting if fitting and platforms else steps
+
+
+def _behind_their_causes(findings: list[Finding], rules: dict[str, Rule]) -> list[Finding]:
+    """A finding that another one, at least nearly as certain, explains steps behind it."""
+    certainty = {finding.cause: finding.certainty for finding in findings}
+    for finding in sorted(findings, key=lambda f: -f.certainty):
+        cause = finding.cause
+        for consequence in rules[cause].explains:
+            known = certainty.get(consequence)
+            sure = certainty[cause] >= SUGGESTS or (known is not None and certainty[cause] >= known - 0.05)
+            if known is not None and sure:
+                certainty[consequence] = min(known, max(0.05, certainty[cause] - _STEP_BEHIND))
+    return [replace(finding, certainty=certainty[finding.cause]) for finding in findings]
+
+
+def _without_look_alikes(findings: list[Finding], rules: dict[str, Rule]) -> list[Finding]:
+    """Harmless readings do not lead where a program printed a fault that they do not explain."""
+    faults = {
+        finding.cause
+        for finding in findings
+        if not finding.verdict.harmless
+        and finding.certainty >= HINTS
+        and any(not line.spoken for line in finding.evidence)
+    }
+    return [
+        replace(finding, certainty=finding.certainty * 0.5)
+        if finding.verdict.harmless and faults - set(rules[finding.cause].explains)
+        else finding
+        for finding in findings
+    ]
+
+
+def _ranked(findings: list[Finding]) -> list[Finding]:
+    """Most certain first; of equals the one whose first line came first."""
+
+    def key(finding: Finding) -> tuple[float, tuple[bool, int, int]]:
+        places = [line.place for line in finding.evidence]
+        return (-round(finding.certainty, 3), min(places) if places else (True, 0, 0))
+
+    return sorted(findings, key=key)
+
+
+def _verdict(ranked: list[Finding]) -> Verdict:
+    """That of the leading cause; where it is only a hint, only if the likely ones agree."""
+    if not ranked:
+        return Verdict.UNDECIDED
+    lead = ranked[0]
+    if lead.certainty >= HINTS:
+        return lead.verdict
+    likely = {finding.verdict for finding in ranked if finding.certainty >= lead.certainty * 0.7}
+    return lead.verdict if len(likely) == 1 and lead.certainty >= 0.25 else Verdict.UNDECIDED
+
+
+def _contradictions(case: Case) -> tuple[Text, ...]:
+    said: list[Text] = []
+    loaded = {fact.value for fact in case.facts("driver_loaded")}
+    if len(loaded) > 1:
+        said.append(
+            Text("the evidence names several loaded drivers: {versions}", {"versions": ", ".join(sorted(loaded))})
+        )
+    torches = {fact.value for fact in case.facts("torch")}
+    if len(torches) > 1:
+        said.append(
+            Text("the evidence names several builds of torch: {versions}", {"versions": ", ".join(sorted(torches))})
+        )
+    return tuple(said)

@@ -1,0 +1,274 @@
+"""Out of memory, and why: the model, another process, a left-over, pieces, or the allocator's own settings."""
+
+from __future__ import annotations
+
+from anycard.doctor.case import Case
+from anycard.doctor.facts import gib
+from anycard.doctor.rule import HINTS, PROVES, SHOWS, SUGGESTS, Check, Rule, clue, said, seen, step
+from anycard.doctor.shapes import Line, Verdict
+
+OOM = seen(
+    r"CUDA out of memory",
+    r"HIP out of memory",
+    r"XPU out of memory",
+    r"NPU out of memory",
+    r"MPS backend out of memory",
+    r"cudaMalloc failed: out of memory",
+    r"CUDA_ERROR_OUT_OF_MEMORY",
+    r"cudaErrorMemoryAllocation",
+    r"CUDA error: out of memory",
+    r"hipErrorOutOfMemory",
+    r"CUBLAS_STATUS_ALLOC_FAILED",
+    r"RESOURCE_EXHAUSTED",
+    r"OOM when allocating tensor",
+    r"OutOfMemoryError",
+    r"Out of memory error on GPU",
+    r"ErrorOutOfDeviceMemory",
+    r"UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY",
+    r"failed to allocate .{0,60}(?:CUDA|ROCm|Vulkan|SYCL|Metal)\d* buffer",
+    r"unable to allocate (?:CUDA|ROCm|Vulkan|SYCL)\d* buffer",
+    r"not enough (?:GPU|video|VRAM|device) memory",
+    r"Free memory on device .* on startup is less than desired",
+)
+
+
+def _size(case: Case, name: str) -> float | None:
+    fact = case.fact(name)
+    return gib(fact.value) if fact else None
+
+
+def _in_pieces(case: Case) -> tuple[Line, ...] | None:
+    """What is reserved but unused would hold the failed request, and is more than a sliver."""
+    tried, total = _size(case, "oom_tried"), _size(case, "oom_total")
+    spare = _size(case, "oom_unallocated")
+    reserved, allocated = _size(case, "oom_reserved"), _size(case, "oom_allocated")
+    if spare is None and reserved is not None and allocated is not None:
+        spare = reserved - allocated
+    if tried is None or spare is None:
+        return None
+    fact = case.fact("oom_tried")
+    return (fact.line,) if fact and spare >= tried and spare >= 0.1 * (total or 10 * spare) else None
+
+
+def _held_by_others(case: Case) -> tuple[Line, ...] | None:
+    """Another process holds more than a quarter of the card, by name or by what is missing in the sum."""
+    total, tried = _size(case, "oom_total"), case.fact("oom_tried")
+    if total is None or tried is None:
+        return None
+    others = [fact for fact in case.facts("oom_other_process") if gib(fact.value) >= 0.25 * total]
+    if others:
+        return (others[0].line,)
+    mine = _size(case, "oom_this_process") or _size(case, "oom_reserved") or _size(case, "oom_allocated")
+    free = _size(case, "oom_free")
+    if mine is None or free is None:
+        return None
+    return (tried.line,) if total - mine - free > 0.35 * total else None
+
+
+def _refused_though_free(case: Case) -> tuple[Line, ...] | None:
+    tried, free, fact = _size(case, "oom_tried"), _size(case, "oom_free"), case.fact("oom_tried")
+    return (fact.line,) if fact and tried is not None and free is not None and free > 1.5 * tried + 0.3 else None
+
+
+def _fills_the_card(case: Case) -> tuple[Line, ...] | None:
+    total, fact = _size(case, "oom_total"), case.fact("oom_tried")
+    mine = _size(case, "oom_this_process") or _size(case, "oom_reserved") or _size(case, "oom_allocated")
+    if not fact or total is None or mine is None:
+        return None
+    return (fact.line,) if mine > 0.6 * total or gib(fact.value) > total else None
+
+
+def _used_by_nobody(case: Case) -> tuple[Line, ...] | None:
+    """nvidia-smi shows gigabytes in use and no process."""
+    empty = case.seen(_NO_PROCESS)
+    used = [fact.line for fact in case.facts("memory_used_mib") if int(fact.value) > 1500]
+    return (used[0], empty[0]) if used and empty else None
+
+
+_NO_PROCESS = r"No running processes found"
+_ALLOCATOR = seen(
+    r"PYTORCH_(?:CUDA_|HIP_)?ALLOC_CONF",
+    r"max_split_size_mb[:=]\d",
+    r"expandable_segments[:=]",
+    r"garbage_collection_threshold[:=]",
+    r"backend:cudaMallocAsync",
+    r"set_per_process_memory_fraction",
+    r"XLA_PYTHON_CLIENT_MEM_FRACTION",
+    r"XLA_PYTHON_CLIENT_ALLOCATOR",
+    r"TF_GPU_ALLOCATOR",
+    r"PYTORCH_MPS_(?:HIGH|LOW)_WATERMARK_RATIO ?=",
+    r"PYTORCH_NO_CUDA_MEMORY_CACHING",
+    r"per_process_gpu_memory_fraction",
+)
+_LEFT_OVER = seen(
+    r"(?:orphan|zombie|left-?over|stale|defunct|lingering).{0,60}(?:process|worker|python|engine|gpu|memory)",
+    r"<defunct>",
+    r"(?:after|when).{0,40}(?:kill|ctrl-?c|crash|interrupt|stop|exit)\w*.{0,80}(?:memory|VRAM|GPU)",
+    r"(?:memory|VRAM).{0,60}(?:not (?:released|freed)|still (?:held|used|occupied|allocated)|never (?:freed|released))",
+    r"still (?:running|alive|there|holds?|holding)",
+    r"previous (?:run|session|job)",
+    r"(?:multiprocessing\.spawn|spawn_main|multiproc_worker|VLLM::(?:EngineCore|Worker)\w*|ray::\w+).{0,80}\d+ ?MiB",
+    r"\[Not Found\]",
+    r"leaked (?:shared_memory|semaphore)",
+    r"\bPPID\b.{0,40}\b1\b",
+)
+
+RULES = (
+    Rule(
+        slug="oom-allocator-settings",
+        family="memory",
+        verdict=Verdict.APPLICATION,
+        says="The allocator's own settings cause the failure, not a lack of memory.",
+        clues=(
+            clue(PROVES, r"Unrecognized (?:Caching)?Allocator option"),
+            clue(PROVES, r"Unrecognized key .{0,40}in (?:CUDA|accelerator) allocator config"),
+            clue(PROVES, r"Expected \w+ .{0,60}CachingAllocator"),
+            clue(PROVES, r"invalid (?:low|high) watermark ratio"),
+            clue(PROVES, r"max_split_size_mb.{0,60}(?:too small|must be|> ?20)"),
+            clue(PROVES, r"expandable_segments not supported"),
+            clue(0.9, Check(_refused_though_free), _ALLOCATOR),
+            clue(0.9, r"Allocator backend parsed at runtime != allocator backend parsed at load time"),
+            clue(0.9, r"\d [GM]iB allowed"),
+            clue(SHOWS, r"CUDACachingAllocator\.cpp.{0,120}INTERNAL ASSERT"),
+            clue(SHOWS, r"INTERNAL ASSERT FAILED at.{0,60}CUDACachingAllocator"),
+            clue(
+                SHOWS,
+                OOM,
+                seen(
+                    r"set_per_process_memory_fraction",
+                    r"XLA_PYTHON_CLIENT_MEM_FRACTION ?= ?0?\.\d",
+                    r"memory_fraction ?[=:] ?0?\.\d",
+                    r"gpu_memory_fraction",
+                ),
+            ),
+            clue(
+                SUGGESTS,
+                _ALLOCATOR,
+                OOM,
+                unless=(
+                    Check(_fills_the_card),
+                    Check(_held_by_others),
+                    r"documentation for Memory Management and PYTORCH",
+                    r"try setting (?:max_split|PYTORCH)",
+                    r"try setting max_split",
+                ),
+            ),
+            clue(SUGGESTS, Check(_refused_though_free)),
+            clue(HINTS, r"^(?:export )?PYTORCH_(?:CUDA_)?ALLOC_CONF=", OOM),
+        ),
+        separates="The hint to PYTORCH_CUDA_ALLOC_CONF stands in every out-of-memory message; only a set value counts.",
+        explains=("oom-model-too-large", "oom-fragmentation"),
+        mend=(
+            step("Take the setting away and try again", "unset PYTORCH_CUDA_ALLOC_CONF XLA_PYTHON_CLIENT_MEM_FRACTION"),
+        ),
+        next_check="env | grep -E 'ALLOC_CONF|XLA_PYTHON|TF_GPU|WATERMARK'",
+        authority="https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management",
+    ),
+    Rule(
+        slug="oom-fragmentation",
+        family="memory",
+        verdict=Verdict.APPLICATION,
+        says="Enough memory is reserved, but in pieces none of which is large enough.",
+        clues=(
+            clue(0.9, Check(_in_pieces)),
+            clue(
+                SUGGESTS,
+                OOM,
+                seen(r"fragmentation", r"fragmented"),
+                unless=(r"to avoid fragmentation", r"avoid fragmentation"),
+            ),
+            clue(SUGGESTS, r"memory is (?:too )?fragmented"),
+        ),
+        separates="The words 'to avoid fragmentation' stand in every message: the numbers decide.",
+        explains=("oom-model-too-large",),
+        mend=(
+            step("Let segments grow", "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"),
+            step("Keep shapes alike (pad or bucket), and free what is not needed before the large step"),
+        ),
+        next_check="python -c 'import torch; print(torch.cuda.memory_summary())'",
+        authority="https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf",
+    ),
+    Rule(
+        slug="oom-other-process",
+        family="memory",
+        verdict=Verdict.APPLICATION,
+        says="Another process holds the card's memory.",
+        clues=(
+            clue(0.9, Check(_held_by_others)),
+            clue(
+                SHOWS,
+                OOM,
+                r"MiB \|\s*$",
+                seen(r"^\|\s+\d+\s+(?:N/A\s+N/A\s+)?\d+\s+C(?:\+G)?\s+.*\d+MiB \|"),
+                unless=(_NO_PROCESS,),
+            ),
+            clue(SHOWS, r"Free memory on device .* is less than desired GPU memory utilization"),
+            clue(
+                SHOWS,
+                OOM,
+                said(
+                    r"(?:another|other|second|someone else'?s?).{0,40}(?:process|program|job|user|instance|container)",
+                    r"shared with",
+                    r"jupyter",
+                ),
+            ),
+            clue(SUGGESTS, OOM, r"\d\s+C(?:\+G)?\s+\S+.*MiB \|"),
+        ),
+        separates="If no living owner is to be found, it is orphan-worker-holds-gpu.",
+        explains=("oom-model-too-large", "oom-fragmentation"),
+        mend=(
+            step("See who holds it", "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv"),
+            step(
+                "Wait for it, end it with its owner's consent, or take another card",
+                "CUDA_VISIBLE_DEVICES=1 python train.py",
+            ),
+        ),
+        next_check="nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv",
+        authority="PyTorch CUDACachingAllocator.cpp (message of torch.OutOfMemoryError)",
+    ),
+    Rule(
+        slug="orphan-worker-holds-gpu",
+        family="memory",
+        verdict=Verdict.FAULT,
+        says="A left-over worker of an earlier run still holds the card's memory.",
+        clues=(
+            clue(0.93, Check(_used_by_nobody)),
+            clue(0.93, seen(*OOM.expressions, r"\d{4,6}MiB / +\d+MiB", r"GPU memory", r"VRAM"), _LEFT_OVER),
+            clue(
+                SHOWS,
+                r"(?:orphan|zombie|left-?over|defunct)\w* .{0,40}(?:worker|process).{0,80}(?:GPU|VRAM|CUDA|memory)",
+            ),
+            clue(SUGGESTS, r"fuser.{0,20}/dev/nvidia"),
+            clue(SUGGESTS, r"\[Not Found\].{0,30}MiB"),
+            clue(HINTS, r"Free memory on device .* is less than desired GPU memory utilization"),
+        ),
+        explains=("oom-other-process", "oom-model-too-large"),
+        mend=(
+            step("Find it: every process that has the card open", "sudo fuser -v /dev/nvidia*"),
+            step("End it by its pid, once you know it is yours", "kill PID"),
+        ),
+        next_check="sudo fuser -v /dev/nvidia*; ps -eo pid,ppid,stat,etime,cmd | grep -i python",
+        authority="https://docs.vllm.ai/en/latest/usage/troubleshooting/",
+    ),
+    Rule(
+        slug="oom-model-too-large",
+        family="memory",
+        verdict=Verdict.APPLICATION,
+        says="What the program asks for (weights, cache, activations, batch) is more than the card has.",
+        clues=(
+            clue(0.9, OOM, Check(_fills_the_card), unless=(Check(_in_pieces), Check(_held_by_others))),
+            clue(0.7, OOM),
+            clue(SHOWS, r"No available memory for the cache blocks"),
+            clue(SHOWS, r"larger than the maximum number of tokens that can be stored in KV cache"),
+            clue(SHOWS, r"KV cache is needed, which is larger than the available KV cache memory"),
+            clue(SHOWS, r"Tried to allocate \d{3,}\.\d+ GiB"),
+        ),
+        separates="Look at the numbers: others' memory, memory in pieces and a set allocator come first.",
+        mend=(
+            step("Take less: smaller batch or context, a quantised model, gradient checkpointing, or offload"),
+            step("Or take a larger card, or several", "anycard fit MODEL"),
+        ),
+        next_check="nvidia-smi --query-gpu=memory.total,memory.used --format=csv; anycard fit MODEL",
+        authority="PyTorch CUDACachingAllocator.cpp (message of torch.OutOfMemoryError)",
+    ),
+)
