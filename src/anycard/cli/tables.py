@@ -68,8 +68,9 @@ def wrap(text: str, columns: int) -> list[str]:
         return [text.rstrip()]
     lines, current = [], ""
     for token in re.findall(_PIECE, text):
-        if width(current) + width(token.rstrip()) > columns and current.strip():
-            lines.append(current.rstrip())
+        if width(current) + width(token.rstrip()) > columns:
+            if current.strip():
+                lines.append(current.rstrip())
             current = "" if token.isspace() else token
         else:
             current += token
