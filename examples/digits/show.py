@@ -23,6 +23,7 @@ from anycard.units import format_duration
 HERE = Path(__file__).resolve().parent
 JOB_FILE = HERE / "job.yaml"
 DAMAGED = "part-7.csv"
+PROGRAM = Path(sys.executable).with_name("anycard")
 
 
 def main() -> int:
@@ -44,7 +45,7 @@ def main() -> int:
 def _anycard(*arguments: str) -> int:
     """The command line of the installation that runs this script, on this terminal. Its python3 is also that of the items."""
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
-    return subprocess.run([Path(sys.executable).with_name("anycard"), *arguments], env=env, check=False).returncode
+    return subprocess.run([PROGRAM, *arguments], env=env, check=False).returncode
 
 
 def _latest(client: Client) -> int | None:
@@ -77,15 +78,18 @@ def _summary(client: Client, job: dict[str, Any]) -> int:
         print(_("  log       {path}   (of {file})", path=item.get("log") or "-", file=_file(item)))
     print()
     print(_("To look further"))
-    for call, meaning in (
-        (f"anycard job {number}", _("the job, its items, their files")),
-        *((f"anycard logs {number} {item['item']}", _("what {file} said", file=_file(item))) for item in failed),
-        ("anycard jobs", _("all jobs")),
-        ("anycard cards", _("this machine's cards")),
-        (f"anycard retry {number} --failed", _("once the file is mended")),
-        ("anycard down", _("stops anycard")),
-    ):
-        print(f"  {call:<26} {meaning}")
+    program = _shortest(PROGRAM)  # as it can be called from here, on the PATH or not
+    calls = [
+        (f"job {number}", _("the job, its items, their files")),
+        *((f"logs {number} {item['item']}", _("what {file} said", file=_file(item))) for item in failed),
+        ("jobs", _("all jobs")),
+        ("cards", _("this machine's cards")),
+        (f"retry {number} --failed", _("once the file is mended")),
+        ("down", _("stops anycard")),
+    ]
+    columns = max(len(call) for call, _meaning in calls)
+    for call, meaning in calls:
+        print(f"  {program} {call:<{columns}}  {meaning}")
     return _as_expected(items)
 
 

@@ -70,7 +70,7 @@ def test_make_run_ends_well_though_one_file_is_damaged(home: Path) -> None:
         assert ("succeeded" in row, "%" in row, "bad input: data/part-7.csv, row 114" in row) == (
             (True, True, False) if name != "part-7.csv" else (False, False, True)
         )
-    for said in ("outputs", "anycard logs", "--failed", "anycard down"):
+    for said in ("outputs", "bin/anycard logs ", " --failed", "bin/anycard down"):
         assert said in summary
 
 
