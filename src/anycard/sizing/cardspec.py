@@ -124,7 +124,7 @@ def find_card(name: str, specs: Sequence[CardSpec]) -> CardSpec | None:
 
 def without_slices(name: str) -> tuple[str, int]:
     """``"2x RTX A6000"``, ``"3090 24GB * 6"`` -> (card, count)."""
-    match = re.search(r"^\s*(\d+)\s*x\s*(?=\D)|[*x]\s*(\d+)\s*$", name, re.IGNORECASE)
+    match = re.search(r"^\s*(\d{1,3})\s*x\s*(?=\D)|(?:\*|\bx)\s*(\d{1,3})\s*$", name, re.IGNORECASE)
     if not match:
         return name.strip(), 1
     return (name[: match.start()] + name[match.end() :]).strip(), int(match[1] or match[2])

@@ -102,14 +102,18 @@ def decode_speed(
     cards: int = 1,
     context: int = 512,
     backend: str | None = None,
-    cache_element_bytes: float = 2.0,
+    kind: SpeedClass | None = None,
 ) -> Speed | None:
     """Tokens a second of one sequence with ``context`` tokens in the cache. None where the card's bandwidth or class is unknown.
 
+    ``kind``: constants to use instead of the card's class (learnt on this host, or tried in a fit).
+
     Several cards hold consecutive layers (llama.cpp's default): they take turns, so they add memory, not speed.
     """
-    kind = speed_class(card, backend)
-    bandwidth = CPU_BANDWIDTH if kind is CLASSES["cpu"] and card.vendor != "cpu" else card.bandwidth_bytes_s
+    kind = kind or speed_class(card, backend)
+    bandwidth = (
+        CPU_BANDWIDTH if kind is not None and kind.name == "cpu" and card.vendor != "cpu" else card.bandwidth_bytes_s
+    )
     if kind is None or not bandwidth:
         return None
     active = 1.0
@@ -123,7 +127,7 @@ def decode_speed(
     if card.fp32_flops and bits < 8:
         operations = max(kind.unpack_ops, _UNPACK_LOW_BITS if bits < _LOW_BITS else 0.0)
         unpacking = shape.active_params * operations / card.fp32_flops
-    cache = cache_bytes(shape, context, element_bytes=cache_element_bytes) / (bandwidth * kind.efficiency)
+    cache = cache_bytes(shape, context) / (bandwidth * kind.efficiency)
     seconds = max(streaming, unpacking) + cache + kind.layer_s * shape.n_layer + kind.hop_s * (cards - 1)
     return _speed(1 / seconds, kind)
 

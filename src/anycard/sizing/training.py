@@ -23,15 +23,28 @@ _WORKSPACE = 64 * MIB
 _BUCKETS = 2 * 200_000_000 * 2
 # stage3_max_live_parameters, 1e9 by default (DeepSpeed docs, zero_optimization), bf16.
 _LIVE_PARAMETERS = 1_000_000_000 * 2
-# What the card holds over what the count gives, for activations without checkpointing. Fitted: litgpt LoRA rows.
-ACTIVATION_FACTOR = 1.15
-# Bytes a logit: bf16 logits, FP32 copy, FP32 gradient, bf16 gradient. With GPTQ weights the FP32 copy was not seen (fitted on
-# Qwen-1.8B and 14B, graded on 7B). In chunks (litgpt, torchtune): bf16 logits, soft-max and gradient.
-LOGIT_BYTES, LOGIT_BYTES_PACKED, LOGIT_BYTES_CHUNKED = 12.0, 8.0, 6.0
-# The allocator's reserve over its peak where the measure was the card's own (nvidia-smi). Fitted: Qwen LoRA rows, 1.8B and 14B.
-RESERVE = 1.08
-# A trained embedding or head under PEFT's modules_to_save and ZeRO-2, everything: fitted on Qwen 1.8B and 14B, graded on 7B.
-TABLE_BYTES = 11.0
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """What was fitted on measured runs (docs/sizing.md has the errors on models that the fit did not see).
+
+    ``activation_factor``: peak over count for activations without checkpointing (litgpt LoRA rows). ``reserve``: the allocator's
+    reserve over its peak, where the card's own figure was measured (Qwen LoRA rows). ``logit_bytes``: bf16 logits, FP32 copy, FP32
+    and bf16 gradients; ``logit_bytes_packed``: with GPTQ weights part of it was not seen. ``logit_bytes_chunked``: bf16 logits,
+    soft-max and gradient (litgpt, torchtune cut the loss in pieces). ``table_bytes``: a trained embedding or head under PEFT's
+    modules_to_save and ZeRO-2, everything. Both factors lean to the high side: running out of memory costs more than room to spare.
+    """
+
+    activation_factor: float = 1.15
+    reserve: float = 1.08
+    logit_bytes: float = 12.0
+    logit_bytes_packed: float = 8.0
+    logit_bytes_chunked: float = 6.0
+    table_bytes: float = 11.0
+
+
+FITTED = Constants()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +57,13 @@ class _States:
     transient: int
 
 
-def estimate_training(shape: ModelShape, weights: Weights, recipe: Recipe) -> Estimate:
+def estimate_training(shape: ModelShape, weights: Weights, recipe: Recipe, constants: Constants = FITTED) -> Estimate:
     """Memory of one of ``recipe.cards`` cards at the peak of a training step."""
-    states = _states(shape, recipe)
+    states = _states(shape, recipe, constants)
     base = round(weights.total_bytes * (1.5 if recipe.autocast else 1))  # autocast caches a bf16 copy of FP32 weights
     base, states, host = _sharded(base, states, recipe)
-    activations = _activation_bytes(shape, recipe)
-    logits = round(recipe.sequence * recipe.batch * shape.vocab * _bytes_per_logit(weights, recipe))
+    activations = _activation_bytes(shape, recipe, constants)
+    logits = round(recipe.sequence * recipe.batch * shape.vocab * _bytes_per_logit(weights, recipe, constants))
     # the step's own temporaries are made when the activations are gone
     transient = max(0, states.transient - activations - logits)
     parts = [
@@ -64,7 +77,7 @@ def estimate_training(shape: ModelShape, weights: Weights, recipe: Recipe) -> Es
     ]
     allocated = sum(part.size_bytes for part in parts)
     if recipe.engine in (Engine.DEEPSPEED, Engine.HUGGING_FACE):
-        parts.append(Part("allocator_reserve", round(allocated * (RESERVE - 1)), runtime=True))
+        parts.append(Part("allocator_reserve", round(allocated * (constants.reserve - 1)), runtime=True))
     parts.append(Part("runtime_context", _CONTEXT, runtime=True))
     total = sum(part.size_bytes for part in parts)
     warnings = []
@@ -98,7 +111,7 @@ def trainable_params(shape: ModelShape, recipe: Recipe) -> int:
     return adapters + (shape.embedding_params + shape.head_params if recipe.shared_tables else 0)
 
 
-def _states(shape: ModelShape, recipe: Recipe) -> _States:
+def _states(shape: ModelShape, recipe: Recipe, constants: Constants) -> _States:
     tables = shape.embedding_params + shape.head_params if recipe.shared_tables and not recipe.trains_all else 0
     trained = trainable_params(shape, recipe) - tables
     if recipe.engine is Engine.LITGPT and recipe.trains_all and shape.tied:
@@ -114,7 +127,7 @@ def _states(shape: ModelShape, recipe: Recipe) -> _States:
     return _States(
         copies=copies + tables * 2,
         gradients=trained * width,
-        optimizer=round(optimizer + tables * (TABLE_BYTES - 2)),
+        optimizer=round(optimizer + tables * (constants.table_bytes - 2)),
         transient=transient,
     )
 
@@ -158,17 +171,17 @@ def _buffer_bytes(shape: ModelShape, weights: Weights, recipe: Recipe) -> int:
     return buffers
 
 
-def _bytes_per_logit(weights: Weights, recipe: Recipe) -> float:
+def _bytes_per_logit(weights: Weights, recipe: Recipe, constants: Constants) -> float:
     if recipe.chunked_loss:
-        return LOGIT_BYTES_CHUNKED
-    return LOGIT_BYTES_PACKED if weights.scheme.packed else LOGIT_BYTES
+        return constants.logit_bytes_chunked
+    return constants.logit_bytes_packed if weights.scheme.packed else constants.logit_bytes
 
 
-def _activation_bytes(shape: ModelShape, recipe: Recipe) -> int:
+def _activation_bytes(shape: ModelShape, recipe: Recipe, constants: Constants) -> int:
     tokens = recipe.sequence * recipe.batch
     if recipe.checkpointing:
         return tokens * shape.n_layer * shape.hidden * 2  # one block's recomputation fits beside where the logits were
-    return round(tokens * shape.n_layer * _layer_activation_bytes(shape, recipe) * ACTIVATION_FACTOR)
+    return round(tokens * shape.n_layer * _layer_activation_bytes(shape, recipe) * constants.activation_factor)
 
 
 def _layer_activation_bytes(shape: ModelShape, recipe: Recipe) -> int:
