@@ -13,7 +13,7 @@ import os
 import random
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from anycard.sizing.speed import decode_speed
 from anycard.units import MIB
 from benchmarks import accuracy_peers as peers
 from benchmarks.accuracy_rows import (
+    Answer,
     Row,
     inference_answer,
     llama_cpp_fit,
@@ -72,7 +73,7 @@ def main() -> None:
 def memory(rows: Sequence[Row], name: str) -> dict[str, Any]:
     """Inference memory: n, mean and worst absolute error, worst under-estimate, in percent."""
     chosen = [row for row in rows if row["set"] == name and row["mem_mib"]]
-    errors = [_error(inference_answer(row).mib, row) for row in chosen]
+    errors = [_answered(inference_answer, row) for row in chosen]
     say(f"{name}: {len(chosen)} rows")
     _line("anycard", errors)
     _line("hf-mem", [_error(peers.hf_mem_mib(shape_of(row), row["quant"], _context(row), 1), row) for row in chosen])
@@ -89,7 +90,7 @@ def memory(rows: Sequence[Row], name: str) -> dict[str, Any]:
 def finetune(rows: Sequence[Row]) -> dict[str, Any]:
     """Fine-tune memory: n, mean, 90th percentile, share of rows more than 5 % under."""
     chosen = [row for row in rows if row["set"] == "finetune" and row["mem_mib"]]
-    errors = [_error(training_answer(row).mib, row) for row in chosen]
+    errors = [_answered(training_answer, row) for row in chosen]
     say(f"finetune: {len(chosen)} rows")
     _line("anycard", errors)
     _line("accelerate", [_error(peers.accelerate_training_mib(shape_of(row), row["quant"]), row) for row in chosen])
@@ -141,7 +142,10 @@ def decode_prediction(row: Row, kind: Any = None) -> float | None:
         card = card_by_name(name)
     except AnycardError:
         return None
-    shape, weights = llama_cpp_model(row)
+    try:
+        shape, weights = llama_cpp_model(row)
+    except (AnycardError, KeyError):
+        return None
     generated = int(row["context_out"] or 128)
     depth = re.search(r"@d(\d+)", row["method"])
     backend = row["engine"].removeprefix("llama.cpp").strip() or None
@@ -182,7 +186,11 @@ def fits(rows: Sequence[Row]) -> dict[str, Any]:
     right = theirs = 0
     for row in chosen:
         ran = row["speed"].strip().upper() != "OOM"
-        estimate, card = llama_cpp_fit(row)
+        try:
+            estimate, card = llama_cpp_fit(row)
+        except (AnycardError, KeyError) as error:
+            say(f"  no answer: {row['model']} {row['quant']} on {row['card']}: {error}")
+            continue
         said = judge(estimate, card) is not Verdict.DOES_NOT_FIT
         right += said == ran
         if said != ran:
@@ -215,6 +223,11 @@ def buffers(rows: Sequence[Row]) -> None:
         printed = {
             name: float(value) for name, value in re.findall(r"(KV\(\w+\)|compute) (\d+(?:\.\d+)?)", row["method"])
         }
+        if row["engine"] == "vllm" and (per_token := _vllm_cache(row)):
+            say(
+                f"  {row['model'][:44]:44} printed {float(row['mem_mib']):.0f} MiB; ours {per_token * int(row['context_in']) / MIB:.0f}"
+            )
+            continue
         if not row["vocab"] or not printed or not row["context_in"]:
             say(f"  {row['model'][:44]:44} not enough in the row ({row['note'][:60]})")
             continue
@@ -235,6 +248,14 @@ def buffers(rows: Sequence[Row]) -> None:
         compute = llama_cpp_compute_bytes(shape, serving) / MIB
         told = ", ".join(f"{name} printed {value:.2f}" for name, value in printed.items())
         say(f"  {row['model'][:44]:44} {told}; ours {kv:.2f} and {compute:.2f}")
+
+
+def _vllm_cache(row: Row) -> int:
+    """Bytes a token of a model in the shipped table, sliding layers in full as vLLM charges them; 0 for an unknown one."""
+    try:
+        return cache_bytes(shape_of(row), 1, full_windows=True)
+    except AnycardError:
+        return 0
 
 
 def spot_cover(traces: Sequence[Path]) -> dict[str, Any]:
@@ -265,6 +286,15 @@ def spot_cover(traces: Sequence[Path]) -> dict[str, Any]:
 
 def _context(row: Row) -> int:
     return int(row["context_in"] or 0) + int(row["context_out"] or 0)
+
+
+def _answered(ask: Callable[[Row], Answer], row: Row) -> float:
+    """Our error in percent; no answer counts as wholly wrong."""
+    try:
+        return _error(ask(row).mib, row)
+    except (AnycardError, KeyError) as error:
+        say(f"  no answer: {row['model']} {row['quant']} {row['method']}: {error}")
+        return -100.0
 
 
 def _error(said_mib: float, row: Row) -> float:

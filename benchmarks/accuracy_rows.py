@@ -10,7 +10,7 @@ from pathlib import Path
 from anycard.errors import NotFoundError
 from anycard.sizing.cardspec import CardSpec, without_slices
 from anycard.sizing.estimate import Estimate
-from anycard.sizing.files import card_by_name
+from anycard.sizing.files import card_by_name, load_model
 from anycard.sizing.inference import Server, Serving, estimate_inference
 from anycard.sizing.parallel import estimate_split
 from anycard.sizing.quantization import Scheme, scheme
@@ -42,17 +42,22 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def shape_of(row: Row) -> ModelShape:
-    """From the row's columns alone, as a kept-back model would come. Raises ValueError where they are missing."""
+    """From the row's columns alone, as a kept-back model would come; where they are missing, by name from the shipped table.
+
+    Raises NotFoundError where the table does not know the model either.
+    """
+    if not row["n_layer"] or not row["hidden"] or not row["vocab"]:
+        return load_model(re.split(r"[ (]", row["model"])[0]).shape
     intermediate = _int(row["intermediate"])
     params = int(float(row["params"])) if row["params"] else None
-    hidden, head_dim = int(row["hidden"]), int(row["head_dim"])
+    hidden, n_head = int(row["hidden"]), _int(row["n_head"]) or 32
     return shape_from_sizes(
         name=row["model"],
         n_layer=int(row["n_layer"]),
         hidden=hidden,
-        n_head=int(row["n_head"]),
-        n_kv_head=int(row["n_kv_head"]),
-        head_dim=head_dim,
+        n_head=n_head,
+        n_kv_head=_int(row["n_kv_head"]) or n_head,
+        head_dim=_int(row["head_dim"]) or hidden // n_head,
         vocab=int(row["vocab"]),
         intermediate=intermediate or round(hidden * 8 / 3),
         params=params,
@@ -196,7 +201,11 @@ def llama_cpp_fit(row: Row) -> tuple[Estimate, CardSpec]:
 
 
 def _scheme(quant: str) -> Scheme:
+    """Raises KeyError for a format that we do not know; ``3.0bpw`` says its own bits."""
     key = quant.lower().replace("bf16-true", "bf16").replace("bf16-mixed", "bf16")
+    bits = re.search(r"(\d+(?:\.\d+)?) ?bpw", key)
+    if bits:
+        return Scheme(key, float(bits[1]) / 8, 2.0)
     return scheme(re.split(r"[ (]", key)[0] or "bf16")
 
 
