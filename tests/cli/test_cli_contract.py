@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -249,3 +250,18 @@ def test_capture(fresh):
     told = fresh.json("capture", "out.tar.gz")
     assert (fresh.folder / "out.tar.gz").stat().st_size == told["size_bytes"]
     assert fresh("capture", "no/such/folder/out.tar.gz").returncode == 2
+
+
+def test_a_followed_job_outlives_its_daemon(fresh):
+    go = fresh.folder / "go"
+    script = f"for n in 1 2 3; do echo line $n; done; while [ ! -e {go} ]; do sleep 0.1; done; echo last"
+    assert fresh("up", "-d").returncode == 0
+    run = fresh.start("run", "--", "sh", "-c", script, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert [run.stdout.readline() for _ in range(3)] == [b"line 1\n", b"line 2\n", b"line 3\n"]
+    os.kill(fresh.json("status")["pid"], signal.SIGKILL)
+    assert fresh("up", "-d").returncode == 0
+    go.touch()
+    rest, said = run.communicate(timeout=120)
+    assert run.returncode == 0, said
+    assert rest == b"last\n"  # nothing twice, nothing lost
+    assert b"the daemon is away" in said

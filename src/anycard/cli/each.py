@@ -18,5 +18,5 @@ def each_job(refs: Sequence[str], act: Callable[[Client, str], Json], *, as_json
         document({"schema": "anycard.jobs/1", "jobs": jobs, "next_cursor": None})
         return 0
     for job in jobs:
-        say(f"{words.title(job)}: {words.state(job['state'], held=job['held'])}")
+        say(words.headline(job))
     return 0

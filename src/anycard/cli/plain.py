@@ -48,4 +48,4 @@ class PlainView:
             length=words.took(item),
         )
         details = [text for text in (words.values(item), words.reason(item)) if text]
-        return f"{line}: {'; '.join(details)}" if details else line
+        return words.told(line, "; ".join(details))

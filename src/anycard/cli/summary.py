@@ -18,7 +18,7 @@ _STATES = ("failed", "running", "stopping", "starting", "queued", "cancelled", "
 def print_summary(client: Client, job: Json, *, all_items: bool = False, out: Callable[[str], None] = say) -> None:
     """Writes the summary of ``job`` line by line to ``out``; reads its items from the daemon."""
     numbers = job["counts"]
-    out(f"{words.title(job)}: {words.state(job['state'], held=job['held'])}")
+    out(words.headline(job))
     _field(out, _("submitted"), _("{when} by {user}", when=words.moment(job["submitted_at"]), user=safe(job["user"])))
     if job.get("started_at"):
         _field(out, _("started"), words.moment(job["started_at"]))

@@ -130,3 +130,12 @@ def title(job: Json) -> str:
 def cards(item: Json) -> str:
     """Ids of the cards that an item holds."""
     return " ".join(safe(card) for card in item.get("cards") or ())
+
+
+def headline(job: Json) -> str:
+    return _("{subject}: {text}", subject=title(job), text=state(job["state"], held=job["held"]))
+
+
+def told(subject: str, text: str) -> str:
+    """``subject: text``, or only the subject where there is nothing to say of it."""
+    return _("{subject}: {text}", subject=subject, text=text) if text else subject

@@ -25,5 +25,5 @@ def retry(
     if json:
         document(queued)
     else:
-        say(f"{words.title(queued)}: {words.counts(queued['counts'])}")
+        say(words.told(words.title(queued), words.counts(queued["counts"])))
     return 0

@@ -85,7 +85,7 @@ def _follow(client: Client, submitted: Json, *, as_json: bool) -> Json:
     elif job["state"] != "succeeded":
         item = next(client.all_items(number), None)
         why = words.reason(job) or (words.reason(item) if item else "")
-        note(f"{words.title(job)}: {words.state(job['state'])}" + (f": {why}" if why else ""))
+        note(words.told(words.headline(job), why))
     return job
 
 

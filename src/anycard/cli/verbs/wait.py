@@ -40,7 +40,7 @@ def wait(
         document({"schema": "anycard.wait/1", "timed_out": timed_out, "jobs": states})
     else:
         for job in states:
-            say(f"{words.title(job)}: {words.state(job['state'], held=job['held'])}")
+            say(words.headline(job))
     if timed_out:
         note(_("the time given is over; the jobs go on"))
         return _TIMED_OUT
