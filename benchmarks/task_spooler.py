@@ -55,17 +55,15 @@ class TaskSpooler:
 
     def run_all(self, command: Sequence[str], count: int) -> None:
         """Submits ``command`` ``count`` times, IN_FLIGHT clients at a time, and returns once all have ended."""
-        first = int(self.call(*command)) + 1  # also tells which numbers come next
         under_way: deque[int] = deque()
-        for _ in range(count - 1):
+        for _ in range(count):
             if len(under_way) >= IN_FLIGHT:
                 os.waitpid(under_way.popleft(), 0)
             under_way.append(self.spawn(command))
         while under_way:
             os.waitpid(under_way.popleft(), 0)
-        # Jobs start in order, so when the last ones that could run at once have ended, all have.
-        for number in range(first + count - 1 - self.slots, first + count - 1):
-            self.call("-w", str(number))
+        while left := self.not_ended():
+            self.call("-w", left[-1])
 
     def run_one(self, command: Sequence[str]) -> str:
         """Submits, waits for the end, returns what it printed. Waiting is not part of what is measured."""
@@ -75,6 +73,10 @@ class TaskSpooler:
 
     def clear(self) -> None:
         self.call("-C")
+
+    def not_ended(self) -> list[str]:
+        """Numbers of the jobs that wait or run, in order."""
+        return re.findall(r"^(\d+)\s+(?:queued|running)", self.call("-l"), re.MULTILINE)
 
     def ended(self) -> int:
         """Finished jobs since the last ``clear``."""
