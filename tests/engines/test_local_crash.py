@@ -103,7 +103,9 @@ def test_everything_is_killed(rig: Any) -> None:
                 for number in range(1, 9)
             ]
             await rig.engine.start(specs)
-            await rig.until(lambda: (rig.base / "ledger").exists() and sum(ran(rig).values()) == len(specs))
+            await rig.until(
+                lambda: (rig.base / "ledger").exists() and sum(ran(rig).values()) == len(specs) == len(rig.runs)
+            )
             shims = [rig.runs[spec.id][0].pid for spec in specs]
             await rig.kill_supervisor()
             await rig.drop_engine()
@@ -361,6 +363,24 @@ def test_it_leaves_when_idle_and_not_before(rig: Any) -> None:
             await rig.until(lambda: not rig.is_alive(pid))
             assert not rig.paths.supervisor_socket.exists()
             await rig.connect([OpenAttempt(1, str(rig.folder(1)))])
+            assert (await rig.end_of(1)).exit_code == 3
+
+    asyncio.run(scenario())
+
+
+def test_a_supervisor_whose_socket_was_removed_is_replaced(rig: Any) -> None:
+    """As at a logout, when XDG_RUNTIME_DIR goes, or from a session with another one."""
+
+    async def scenario() -> None:
+        async with rig:
+            await rig.engine.start([rig.sh(1, "while [ ! -e go ]; do sleep 0.05; done; exit 3")])
+            await rig.until(lambda: rig.runs.get(1) and (rig.folder(1) / "started").exists())
+            unreachable = rig.engine.supervisor_pid
+            await rig.drop_engine()
+            rig.paths.supervisor_socket.unlink()
+            await rig.connect([OpenAttempt(1, str(rig.folder(1)))])
+            assert rig.engine.supervisor_pid != unreachable
+            (rig.base / "go").touch()
             assert (await rig.end_of(1)).exit_code == 3
 
     asyncio.run(scenario())

@@ -227,6 +227,21 @@ exit 6
     asyncio.run(scenario())
 
 
+def test_what_is_left_behind_can_be_hurried(rig: Any) -> None:
+    """A stop after the program's own end does not change how it ended."""
+    script = "(trap '' TERM; echo >up; exec sleep 600) & while [ ! -e up ]; do sleep 0.02; done; exit 6"
+
+    async def scenario() -> None:
+        async with rig:
+            await rig.engine.start([rig.sh(1, script)])
+            await rig.until((rig.folder(1) / "exit").exists)
+            await rig.engine.stop(1, EndReason.CANCELLED, 0)
+            end = await rig.end_of(1)
+            assert (end.exit_code, end.left_behind) == (6, 1)
+
+    asyncio.run(scenario())
+
+
 @linux
 def test_a_killed_shim_takes_its_program_along(rig: Any) -> None:
     async def scenario() -> None:

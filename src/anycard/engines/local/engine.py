@@ -26,6 +26,8 @@ from anycard.model.end_reason import EndReason
 PROTOCOL = 1  # the supervisor's of the same name; one that speaks another is replaced
 _READ_BYTES = 1 << 18
 _READY_TIMEOUT_S = 10.0  # an interpreter that starts on a very busy machine
+_SHORT_LIFE_S = 0.5
+_SHORT_LIFE_WAIT_S = 0.2
 _LONGEST_WAIT_S = 30.0  # between tries while the supervisor cannot be started
 
 
@@ -125,7 +127,10 @@ class LocalEngine:
         """Reads reports; when the supervisor is gone, brings it back."""
         wait_s = 0.0
         while True:
+            since = asyncio.get_running_loop().time()
             await self._read(reader)
+            if asyncio.get_running_loop().time() - since < _SHORT_LIFE_S:
+                await asyncio.sleep(_SHORT_LIFE_WAIT_S)  # one that cannot stay up is not started in a tight loop
             while True:
                 await asyncio.sleep(wait_s)
                 try:

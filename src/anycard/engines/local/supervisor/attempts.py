@@ -17,7 +17,7 @@ from anycard.engines.local.supervisor import folder as folders
 from anycard.engines.local.supervisor.attempt import Attempt
 from anycard.engines.local.supervisor.cgroups import Cgroups
 from anycard.engines.local.supervisor.ending import Ending
-from anycard.engines.local.supervisor.finding import Finding, disk_is_full
+from anycard.engines.local.supervisor.finding import POLL_S, Finding, disk_is_full
 from anycard.engines.local.supervisor.sampling import Sampling
 from anycard.engines.local.supervisor.spawn import CLAIM_FAILED, SpawnError, spawn
 
@@ -109,6 +109,9 @@ class Attempts:
             attempt = self.by_id.get(attempt_id)
             if attempt is not None and attempt.state == states.ENDED:
                 del self.by_id[attempt_id]
+        if len(self._deadlines) > 1000 + 2 * len(self.by_id):  # mostly of attempts that ended long before
+            self._deadlines = [entry for entry in self._deadlines if entry[1] in self.by_id]
+            heapq.heapify(self._deadlines)
 
     # --- the turn
 
@@ -183,6 +186,8 @@ class Attempts:
                 self.finding.poll(attempt, now)
             if attempt.state == states.RUNNING and attempt.kill_at is not None:
                 self.ending.press(attempt, now)
+                if not attempt.own and attempt.pidfd is None:
+                    attempt.due = min(attempt.due, now + POLL_S)
             elif attempt.state == states.RUNNING and attempt.own:
                 self.unattend(attempt)
         if attempt.state == states.ENDED:

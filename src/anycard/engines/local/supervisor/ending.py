@@ -230,6 +230,8 @@ class Ending:
             if now >= max(attempt.kill_at, attempt.drained_since) + _UNKILLABLE_S:
                 self.finish(attempt)
                 return
+            if attempt.stopped_for is None:
+                attempt.left_behind = max(attempt.left_behind, len(members))
             self._kill(attempt, members)
         self._attempts.attend(attempt, now + 0.05)
 
@@ -246,7 +248,8 @@ class Ending:
                 self.groups_due = self._attempts.now() + 0.1
             attempt.group = None
         attempt.memory_bytes = None
-        attempt.known = {}
+        attempt.known, attempt.note = {}, {}
+        self._attempts.unattend(attempt)
         attempt.state = states.ENDED
         if not attempt.ended_utc:
             attempt.ended_at, attempt.ended_utc = self._attempts.now(), time.time()

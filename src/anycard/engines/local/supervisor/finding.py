@@ -6,6 +6,7 @@ A process counts as the attempt's only by pid, start time and boot id together. 
 from __future__ import annotations
 
 import os
+import resource
 import time
 
 from anycard.engines.local.supervisor import attempt as states
@@ -23,7 +24,8 @@ _CLAIM_TIMEOUT_S = (
     2.0  # a shim writes its claim within microseconds; after this it was killed in between, or the disk is full
 )
 _UNSEEN_AGAIN_S = 5.0
-_POLL_S = 1.0
+POLL_S = 1.0  # for processes without a pidfd
+_SPARE_DESCRIPTORS = 200
 
 
 class Finding:
@@ -31,6 +33,8 @@ class Finding:
 
     def __init__(self, attempts: Attempts) -> None:
         self._attempts = attempts
+        self._watched = 0
+        self._most_watched = max(0, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _SPARE_DESCRIPTORS)
 
     def find(self, attempt: Attempt, now: float) -> None:
         """Reads the attempt's folder: it ended, runs, was lost, or was never started."""
@@ -109,12 +113,9 @@ class Finding:
         alive = processes.is_alive(attempt.pid, attempt.start_ticks)
         if alive and attempt.uid is not None:
             alive = processes.owner_of(attempt.pid) == attempt.uid
-        if alive and hasattr(os, "pidfd_open"):
-            try:
-                attempt.pidfd = processes.open_pidfd(attempt.pid, attempt.start_ticks)
-                alive = attempt.pidfd is not None
-            except OSError:  # no descriptor left: polled instead
-                attempt.pidfd = None
+        if alive and hasattr(os, "pidfd_open") and self._watched < self._most_watched:
+            attempt.pidfd = processes.open_pidfd(attempt.pid, attempt.start_ticks)
+            alive = attempt.pidfd is not None
         if not alive:
             self.gone(attempt)
             return
@@ -123,9 +124,10 @@ class Finding:
         attempt.started_at = attempt.start_ticks / processes.TICKS_PER_S if attempt.start_ticks else now
         self._attempts.unattend(attempt)
         if attempt.pidfd is not None:
+            self._watched += 1
             self._attempts.watch(attempt.pidfd, attempt)
         else:
-            self._attempts.attend(attempt, now + _POLL_S)
+            self._attempts.attend(attempt, now + POLL_S)
         self._attempts.now_runs(attempt)
         if stop is not None:
             kill_at = stop.get("kill_at")
@@ -135,13 +137,14 @@ class Finding:
     def poll(self, attempt: Attempt, now: float) -> None:
         assert attempt.pid is not None
         if processes.is_alive(attempt.pid, attempt.start_ticks):
-            self._attempts.attend(attempt, now + _POLL_S)
+            self._attempts.attend(attempt, now + POLL_S)
         else:
             self.gone(attempt)
 
     def adopted_ended(self, attempt: Attempt) -> None:
         """A process that was found again has ended."""
         if attempt.pidfd is not None:
+            self._watched -= 1
             self._attempts.unwatch(attempt.pidfd)
             os.close(attempt.pidfd)
             attempt.pidfd = None

@@ -121,8 +121,13 @@ def _read(path: str) -> str | None:
 
 def _replace(folder: str, name: str, text: str) -> None:
     temporary = f"{folder}/.{name}.{os.getpid()}"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    if os.path.lexists(temporary):
+        os.unlink(temporary)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
+        owner = os.stat(folder)
+        if owner.st_uid != os.getuid():
+            os.fchown(descriptor, owner.st_uid, owner.st_gid)
         os.write(descriptor, text.encode())
     finally:
         os.close(descriptor)

@@ -76,7 +76,7 @@ class Supervisor:
             for key, mask in self._selector.select(timeout):
                 key.data(key.fileobj, mask)
         self._flush()
-        os.unlink(self._socket_path)
+        _unlink(self._socket_path)
         self._attempts.cgroups.close()
 
     def _leave(self, *_: object) -> None:
@@ -197,11 +197,15 @@ def peer_is_trusted(connection: socket.socket) -> bool:
     return uid in (os.getuid(), 0)
 
 
-def _listen(path: str) -> socket.socket:
+def _unlink(path: str) -> None:
     try:
-        os.unlink(path)  # a dead supervisor's: we hold the lock
+        os.unlink(path)
     except FileNotFoundError:
-        pass
+        return
+
+
+def _listen(path: str) -> socket.socket:
+    _unlink(path)  # a dead supervisor's: we hold the lock
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
     try:
@@ -211,6 +215,26 @@ def _listen(path: str) -> socket.socket:
     listener.listen(16)
     listener.setblocking(False)
     return listener
+
+
+def _dismiss_if_unreachable(lock: int, home_key: str, socket_path: str) -> None:
+    """The supervisor that is there may listen where nobody can reach it: its XDG_RUNTIME_DIR was removed at a logout, or is not ours.
+    Told to leave it loses nothing, and the next one started takes its place."""
+    for _ in range(40):  # it may only just be starting
+        if os.path.exists(socket_path):
+            return
+        time.sleep(0.05)
+    holder = os.pread(lock, 32, 0)
+    if holder.isdigit() and _is_supervisor(int(holder), home_key):
+        os.kill(int(holder), signal.SIGTERM)
+
+
+def _is_supervisor(pid: int, home_key: str) -> bool:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return home_key.encode() in file.read().split(b"\0")
+    except OSError:
+        return not os.path.exists("/proc/self/cmdline")  # no /proc: the lock's word is all there is
 
 
 def main(arguments: list[str]) -> int:
@@ -223,7 +247,10 @@ def main(arguments: list[str]) -> int:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
+        _dismiss_if_unreachable(lock, home_key, socket_path)
         return 0
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, str(os.getpid()).encode(), 0)
     os.chdir("/")
     Supervisor(home_key, socket_path, boot_id, float(idle_exit_s)).run()
     return 0

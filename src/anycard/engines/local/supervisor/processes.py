@@ -30,14 +30,14 @@ class Process:
 
 
 def read_process(pid: int) -> Process | None:
-    """The process, or None when it is gone or only waits to be reaped."""
+    """The process, or None when it is gone or only waits to be reaped. OSError when that cannot be seen (no descriptor left)."""
     try:
         descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return None
     try:
         data = os.read(descriptor, 4096)
-    except OSError:
+    except ProcessLookupError:
         return None
     finally:
         os.close(descriptor)
@@ -138,7 +138,7 @@ def owner_of(pid: int) -> int | None:
 
 def open_pidfd(pid: int, start_ticks: int) -> int | None:
     """A pidfd of the process with this pid and start time, or None when that process is gone. The descriptor is opened first and
-    the start time read after, so a reused pid is never taken for it. OSError EMFILE when descriptors ran out."""
+    the start time read after, so a reused pid is never taken for it."""
     try:
         descriptor = os.pidfd_open(pid)
     except (ProcessLookupError, PermissionError):
