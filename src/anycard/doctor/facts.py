@@ -23,14 +23,14 @@ FACTS: Mapping[str, tuple[str, ...]] = {
         rf"NVML library version: {_NUMBER}",
         rf"client \(version {_NUMBER}\)",
         rf"library version:? {_NUMBER}",
-        rf"libcuda\.so\.(\d{{3}}\.[\d.]*\d)",
+        r"libcuda\.so\.(\d{3}\.[\d.]*\d)",
     ),
     "driver": (
         rf"Driver Version\s*: {_NUMBER}",
         rf"Nvidia driver version: {_NUMBER}",
         rf"driver version is {_NUMBER}",
         rf"NVRM version:.*Kernel Module (?:for \w+ )?\s*{_NUMBER}",
-        rf"(?:nvidia|driver)[- ](?:driver|version)[- :]*(\d{{3}}\.\d+(?:\.\d+)?)",
+        r"(?:nvidia|driver)[- ](?:driver|version)[- :]*(\d{3}\.\d+(?:\.\d+)?)",
         rf"CUDA driver version:? {_NUMBER}",
     ),
     "nvidia_package": (
@@ -78,6 +78,7 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "architectures_built": (r"capabilities ((?:sm_\d+a? ?)+)", r"get_arch_list\(\).*?(sm_\d+.*)"),
     # what the environment shows the program
     "visible_devices": (r"(?:^|[\s'\"])CUDA_VISIBLE_DEVICES['\"]?[=:] ?['\"]?([\w,.-]*)",),
+    "pci_id": (r"PCI ID: 10de:([0-9a-f]{4})", r"\[10de:([0-9a-f]{4})\]"),
     "device_asked": (r"\bcuda:(\d+)", r"CUDA device (\d+) but", r"--gpu[-_]?id[s= ]+(\d+)", r"set_device\((\d+)\)"),
     "ascend_visible": (r"ASCEND_RT_VISIBLE_DEVICES[=:] ?([\d,]*)",),
     "kernel": (r"^Linux \S+ (\d+\.\d+\S+)", r"Linux version (\S+)", r"kernel[- :]+(\d+\.\d+\.\d+-\S+)"),
@@ -117,6 +118,7 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "xid": (r"NVRM: (?:GPU at .*)?Xid \([^)]*\): (\d+)", r"\bXid \(PCI[^)]*\): (\d+)", r"\bXid[ :=]+(\d+)\b"),
     "retired_pages": (r"(?:Single|Double) Bit ECC\s*: (\d+)",),
     "temperature": (r"GPU Current Temp\s*: (\d+) C", r"(\d+)C\s+P\d+\s.*W / "),
+    "temperature_passive": (r"N/A\s+(\d+)C\s+P\d+\s.*W / ",),
     "slowdown_temperature": (r"GPU Slowdown Temp\s*: (\d+) C",),
     "performance_state": (r"Performance State\s*: (P\d+)", r"\d+C\s+(P\d+)\s.*W / "),
     "utilisation": (r"MiB\s*\|\s*(\d+)%", r"^\s*Gpu\s*: (\d+) %"),

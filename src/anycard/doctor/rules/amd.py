@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anycard.doctor.rule import PROVES, SHOWS, SUGGESTS, Rule, clue, on, said, seen, step
+from anycard.doctor.rule import HINTS, PROVES, SHOWS, SUGGESTS, Rule, clue, on, said, seen, step
 from anycard.doctor.shapes import Verdict
 
 _ROCM = "https://rocm.docs.amd.com/projects/install-on-linux/"
@@ -21,6 +21,8 @@ RULES = (
             clue(SHOWS, r"No (?:KFD|compute) nodes? for"),
             clue(SUGGESTS, r"Unable to open /dev/kfd read-write: (?:Cannot allocate memory|Invalid argument|No such)"),
             clue(SUGGESTS, r"hsa_init.{0,60}HSA_STATUS_ERROR_OUT_OF_RESOURCES"),
+            clue(HINTS, r"\bkfd\b.{0,80}(?:error|fail|not|unsupported)"),
+            clue(SHOWS, r"PCI rejects atomics"),
         ),
         explains=("gpu-device-node-permission", "amd-gfx-unsupported-needs-override"),
         mend=(
@@ -44,6 +46,7 @@ RULES = (
             clue(SHOWS, r"failed to (?:remove|add) hardware queue (?:from|to) MES"),
             clue(SHOWS, r"\bmes_v\d+_\d+\w*.{0,80}(?:fail|timeout|hang)"),
             clue(SUGGESTS, r"remove_all_kfd_queues_mes"),
+            clue(HINTS, r"\bMES\b", r"amdgpu"),
         ),
         explains=("amd-queue-timeout-recovered",),
         mend=(
@@ -115,6 +118,9 @@ RULES = (
             ),
             clue(SUGGESTS, r"Failed to initialize NVML: Insufficient Permissions", unless=(on("container"), on("k8s"))),
             clue(SUGGESTS, r"HSA_STATUS_ERROR_OUT_OF_RESOURCES", seen(r"permission", r"\brender\b")),
+            clue(0.55, r"[Pp]ermission denied.{0,80}(?:render|kfd|/dri|nvidia|GPU|amdgpu)"),
+            clue(HINTS, r"\b(?:render|video) group\b"),
+            clue(HINTS, on("linux"), r"^crw-rw---- "),
         ),
         separates="EPERM (Operation not permitted) is a control group's device rule.",
         mend=(
@@ -168,6 +174,7 @@ RULES = (
                 unless=(on("windows"), r"ollama/blob/main/docs/gpu\.md#overrides"),
             ),
             clue(SUGGESTS, said(r"HSA_OVERRIDE_GFX_VERSION")),
+            clue(HINTS, r"HSA_OVERRIDE_GFX_VERSION", unless=(r"See \S+ for HSA_OVERRIDE",)),
         ),
         explains=("amd-gfx-unsupported-needs-override",),
         mend=(
@@ -213,6 +220,7 @@ RULES = (
                 r"Torch not compiled with CUDA enabled",
                 seen(r"\bRadeon\b", r"\bROCm\b", r"/dev/kfd", r"\bRX \d{4}\b"),
             ),
+            clue(HINTS, r"hip(?:_version)?.{0,6}None"),
         ),
         explains=(
             "torch-cpu-only-build",

@@ -14,12 +14,16 @@ RULES = (
         clues=(
             clue(0.94, r"macOS-10\.16-x86_64"),
             clue(0.92, r"(?:platform\.machine|uname -m|arch)\W.{0,20}x86_64", r"Apple M\d"),
+            clue(0.9, on("mac"), r"platform\.machine", r"^x86_64$"),
+            clue(0.88, on("mac"), r"^x86_64$"),
+            clue(SUGGESTS, on("mac"), r"x86_64", unless=(r"Intel\(R\)", r"Intel Core")),
             clue(0.92, r"\bRosetta\b"),
             clue(SHOWS, r"x86_64", r"Apple M\d", seen(r"\bmps\b", r"MPS", r"macOS", r"MacOS")),
             clue(SHOWS, r"osx-64\b", seen(r"Apple M\d", r"Apple", r"\bMPS\b")),
             clue(SHOWS, r"MPS backend is (?:only )?supported on [Mm]ac[Oo][Ss] (?:1[2345]\.\d\+?|12\.3\+)", r"x86_64"),
             clue(SUGGESTS, r"incompatible architecture \(have 'x86_64', need 'arm64"),
             clue(HINTS, on("mac"), seen(r"MPS (?:backend )?(?:is )?(?:not available|only supported|BFloat16)")),
+            clue(SUGGESTS, r"MPS (?:backend )?.{0,40}only (?:available|supported) on [Mm]ac[Oo][Ss]"),
         ),
         explains=("torch-cpu-only-build", "mps-operator-needs-fallback"),
         mend=(
@@ -47,6 +51,9 @@ RULES = (
             ),
             clue(SUGGESTS, r"(?:with arguments from|backend) .?.?MPS.? backend"),
             clue(SUGGESTS, r"Unsupported type \w+ .{0,20}MPS"),
+            clue(0.55, on("mac"), r"\bMPS\b.{0,120}(?:[Ee]rror|not|unsupported)"),
+            clue(0.55, r"NotImplementedError.{0,120}\b(?:mps|MPS)\b"),
+            clue(HINTS, on("mac"), r"\bmps\b"),
         ),
         mend=(
             step("Update torch", "pip install --upgrade torch"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anycard.doctor.case import Case
 from anycard.doctor.facts import numbers
-from anycard.doctor.rule import HINTS, PROVES, SHOWS, SUGGESTS, Check, Rule, clue, seen, step
+from anycard.doctor.rule import ALLOWS, HINTS, PROVES, SHOWS, SUGGESTS, Check, Rule, clue, seen, step
 from anycard.doctor.shapes import Line, Verdict
 from anycard.doctor.tables import torch_npu_pairs
 
@@ -53,6 +53,8 @@ RULES = (
             clue(SUGGESTS, r"NPU_HOST_LIB"),
             clue(SUGGESTS, r"acl/acl\.h: No such file"),
             clue(HINTS, r"Failed to infer device type", seen(r"[Aa]scend", r"\bNPU\b", r"torch_npu")),
+            clue(HINTS, r"(?:[Aa]scend|CANN|torch_npu|\bacl\b).{0,120}(?:cannot open shared object|No such file|not found)"),
+            clue(HINTS, r"set_env\.sh", unless=(r"nnal",)),
         ),
         separates="libatb.so belongs to NNAL, which has a script of its own.",
         mend=(
@@ -115,6 +117,7 @@ RULES = (
             clue(SHOWS, r"dcmi module initialize failed\. ret is -8005"),
             clue(SUGGESTS, r"(?:npu-smi|torch_npu|acl\w*|davinci).{0,80}[Pp]ermission denied"),
             clue(SUGGESTS, r"CAP_DAC_OVERRIDE"),
+            clue(HINTS, r"/dev/davinci"),
         ),
         mend=(
             step("Join the group that owns the nodes, then log in again", "sudo usermod -aG HwHiAiUser $USER"),
@@ -148,6 +151,8 @@ RULES = (
             clue(SHOWS, r"(?:aclnn\w+|EZ9999|E40021|EE1001).{0,120}not (?:found|in) (?:libopapi|lib\w*opapi)"),
             clue(SUGGESTS, r"aclnn\w+.{0,80}not (?:in|found)"),
             clue(SUGGESTS, r"Ascend-cann-\S*=\S+", r"(?:mindspore|torch[_-]npu|tensorflow)=+\d"),
+            clue(0.5, r"\bCANN\b.{0,60}(?:\d\.\d|version)"),
+            clue(ALLOWS, r"(?:EZ9999|E19999|EE9999|EI000|EL000)"),
         ),
         explains=("ascend-cann-env-not-sourced",),
         mend=(
@@ -177,6 +182,7 @@ RULES = (
             clue(
                 SUGGESTS, r"(?:cannot import name|has no attribute|No module named).{0,80}", r"site-packages/torch_npu"
             ),
+            clue(HINTS, r"torch[_-]npu.{0,120}(?:[Ee]rror|undefined|fail|requires)"),
         ),
         explains=("ascend-framework-cann-mismatch",),
         mend=(step("Install the pair", "pip install torch==2.8.0 torch_npu==2.8.0.post2   # with CANN 8.5.0"),),
@@ -201,6 +207,8 @@ RULES = (
             ),
             clue(SUGGESTS, r"Tiling (?:failed|Failed|error)"),
             clue(SUGGESTS, r"tiling.{0,40}fail"),
+            clue(HINTS, r"EZ9999"),
+            clue(SUGGESTS, r"(?:[Ss]hape|dim|axis|dtype)\w*.{0,60}(?:not support|unsupported|only support|invalid).{0,80}", r"(?:[Aa]scend|\bNPU\b|aclnn|EZ9999)"),
         ),
         explains=("ascend-framework-cann-mismatch",),
         mend=(
@@ -227,6 +235,7 @@ RULES = (
             clue(SHOWS, r"stream.{0,40}(?:exhausted|not enough|run out|不够|不足)"),
             clue(SUGGESTS, r"(?:error code is|runtime result =) ?207005"),
             clue(SUGGESTS, r"driver error:resource alloc fail"),
+            clue(HINTS, r"[Cc]aptur\w+ (?:ACL|stream|graph).{0,80}fail"),
         ),
         explains=("ascend-operator-shape-unsupported", "oom-model-too-large"),
         mend=(
@@ -249,6 +258,8 @@ RULES = (
             clue(SHOWS, r"input data rang\w* ?\[0-\d+\)"),
             clue(SUGGESTS, r"aclrtSetDevice.{0,100}(?:107001|invalid device)"),
             clue(SUGGESTS, r"error code is 107001"),
+            clue(HINTS, r"ASCEND_RT_VISIBLE_DEVICES"),
+            clue(HINTS, r"error code is 207004"),
         ),
         mend=(step("Count from 0 inside the container", "export ASCEND_RT_VISIBLE_DEVICES=0,1"),),
         next_check="echo $ASCEND_RT_VISIBLE_DEVICES; ls /dev/davinci*; npu-smi info -l",

@@ -76,6 +76,7 @@ RULES = (
                 r"CUDA_VISIBLE_DEVICES=[1-9]",
             ),
             clue(SUGGESTS, r"task/cgroup", r"(?:GPU|gpu|devices)\w*.{0,40}(?:not (?:constrained|restricted)|visible)"),
+            clue(HINTS, on("slurm"), r"CUDA_VISIBLE_DEVICES"),
         ),
         explains=("cuda-index-outside-visible-set", "slurm-job-without-gpu", "cuda-visible-devices-wrong"),
         mend=(
@@ -102,6 +103,8 @@ RULES = (
             clue(SUGGESTS, r"gres(?:/gpu)? (?:type|topology|plugin|data).{0,60}(?:mismatch|inconsistent|differ)"),
             clue(SUGGESTS, r"(?:WARNING|error): A line in gres\.conf for GRES gpu.{0,80}(?:has|does not)"),
             clue(HINTS, r"Requested node configuration is not available"),
+            clue(HINTS, on("slurm"), r"gres\.conf"),
+            clue(HINTS, r"gres/gpu.{0,120}(?:error|mismatch|invalid|count)"),
         ),
         mend=(
             step("Keep one gres.conf with NodeName on every line, and copy it to the controller and all nodes"),
@@ -167,6 +170,7 @@ RULES = (
             clue(PROVES, r"can'?t stat gres\.conf file"),
             clue(SHOWS, r"Waiting for gres\.conf file"),
             clue(SHOWS, r"gres\.conf.{0,60}/dev/\w+.{0,40}(?:No such file|not found|does not exist)"),
+            clue(SUGGESTS, on("slurm"), r"/dev/nvidia\d.{0,40}No such file"),
         ),
         mend=(
             step("Load the driver before slurmd starts", "sudo nvidia-smi -L && sudo systemctl restart slurmd"),
@@ -214,6 +218,8 @@ RULES = (
             clue(SUGGESTS, r"Gres=\(null\)"),
             clue(SUGGESTS, r"GPUs? (?:are detected but ignored|cannot be allocated)"),
             clue(SUGGESTS, r"following autodetected GPUs are being ignored", unless=(r"lack of File",)),
+            clue(HINTS, r"GresTypes"),
+            clue(HINTS, on("slurm"), r"[Ii]nvalid (?:GRES|gres|generic resource)"),
         ),
         mend=(
             step("In slurm.conf", "GresTypes=gpu  and  NodeName=... Gres=gpu:4"),
@@ -323,6 +329,8 @@ RULES = (
             ),
             clue(SUGGESTS, r"runtimeClassName"),
             clue(HINTS, r"No devices found\. Waiting indefinitely"),
+            clue(HINTS, r"nvidia-device-plugin"),
+            clue(HINTS, r"NVML.{0,40}(?:not found|could not|fail)", on("k8s")),
         ),
         explains=("container-started-without-gpus", "k8s-resource-not-advertised", "docker-snap-cannot-see-driver"),
         mend=(
@@ -345,6 +353,8 @@ RULES = (
             clue(SHOWS, r"(?:nvidia\.com|amd\.com|gpu\.intel\.com|huawei\.com)/\S+: +0\b"),
             clue(SUGGESTS, r"UnexpectedAdmissionError.{0,120}(?:nvidia|gpu)"),
             clue(SUGGESTS, r"Allocate failed due to .{0,80}(?:nvidia|gpu)", unless=(r"nvml",)),
+            clue(0.6, r"FailedScheduling.{0,200}(?:gpu|nvidia|amd|npu)"),
+            clue(HINTS, r"\b(?:allocatable|capacity)\b.{0,40}\b0\b"),
         ),
         mend=(
             step(

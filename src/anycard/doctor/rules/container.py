@@ -38,6 +38,8 @@ RULES = (
             clue(SHOWS, r"unresolvable CDI devices? nvidia\.com/gpu"),
             clue(SHOWS, r"nvidia-ctk: (?:command )?not found"),
             clue(SHOWS, r"Package .?nvidia-container-toolkit.? (?:is not installed|has no installation candidate)"),
+            clue(SUGGESTS, r"(?:nvidia-container-toolkit|nvidia-docker2?).{0,60}(?:not installed|missing|install)"),
+            clue(HINTS, r"nvidia-container-cli: "),
         ),
         separates="With the toolkit there but no --gpus flag, docker says nothing: container-started-without-gpus.",
         explains=("container-started-without-gpus",),
@@ -137,10 +139,13 @@ RULES = (
                 ),
             ),
             clue(SHOWS, r"daemon-reload", seen(r"NVML", r"\bGPU\b", r"nvidia")),
+            clue(SHOWS, _IN_CONTAINER, seen(r"failed to get device context 800", r"\b(?:CUDA|cuda).{0,60}\b800\b", r"CUDA_ERROR_NOT_PERMITTED", r"cuInit.{0,20}\b100\b.{0,60}(?:after|later)")),
+            clue(0.88, r"failed to get device context 800"),
             clue(SUGGESTS, r"systemd.cgroup.{0,60}(?:nvidia|GPU)"),
+            clue(SUGGESTS, on("container"), r"(?:lost|loses|losing) (?:access|the GPU|its GPU|GPU)"),
         ),
         separates="'Insufficient Permissions' is a label or a mode on the node; 'Unknown Error' after a good start is the device rule.",
-        explains=("nvidia-uvm-needs-reload", "cuda-visible-devices-wrong", "gsp-rpc-timeout"),
+        explains=("cgroup-device-filter-blocks-gpu", "nvidia-uvm-needs-reload", "cuda-visible-devices-wrong", "gsp-rpc-timeout"),
         mend=(
             step("Start the container again: it works until the next reload", "docker restart CONTAINER"),
             step(
@@ -213,6 +218,7 @@ RULES = (
             ),
             clue(SUGGESTS, r"/var/snap/docker/"),
             clue(HINTS, r"nvidia-container-cli: initialization error: load library failed: libnvidia-ml\.so\.1"),
+            clue(SUGGESTS, r"\bsnap(?:d|shot)?\b.{0,40}docker", unless=(r"snapshot",)),
         ),
         explains=("container-toolkit-not-installed",),
         mend=(
@@ -236,6 +242,8 @@ RULES = (
             ),
             clue(SUGGESTS, r"label=disable"),
             clue(SUGGESTS, r"container_use_devices"),
+            clue(0.55, r"SELinux"),
+            clue(0.6, on("container"), r"NVML.{0,20}Insufficient Permissions"),
         ),
         separates="'Unknown Error' after a good start is the cgroup rule.",
         mend=(
@@ -258,6 +266,7 @@ RULES = (
                 SUGGESTS,
                 r"(?:nvidia\.github\.io|libnvidia-container|nvidia-docker)\S*.{0,80}(?:NO_PUBKEY|not signed|configured multiple times)",
             ),
+            clue(SHOWS, r"Signed-By"),
         ),
         mend=(
             step("Find the older file and take it away", "grep -l nvidia.github.io /etc/apt/sources.list.d/*"),
@@ -279,6 +288,8 @@ RULES = (
             ),
             clue(SHOWS, r"nvidia-container-cli: .{0,60}ldconfig"),
             clue(SHOWS, r"process /sbin/ldconfig"),
+            clue(0.55, r"ldconfig.{0,80}(?:killed|signal|fail|error)"),
+            clue(HINTS, r"nvidia-container-runtime-hook.{0,120}(?:error|fail|exit)"),
         ),
         mend=(
             step(
@@ -314,6 +325,7 @@ RULES = (
             clue(SHOWS, r"libnvoptix\.so\S*.{0,60}(?:not found|cannot open|No such file)"),
             clue(SHOWS, r"OPTIX_ERROR_(?:LIBRARY_NOT_FOUND|ENTRY_SYMBOL_NOT_FOUND)"),
             clue(SUGGESTS, r"NVIDIA_DRIVER_CAPABILITIES[=:] ?['\"]?(?:compute,utility|utility,compute|compute)['\"]?$"),
+            clue(0.6, r"\b(?:OptiX|OPTIX|optix)\b.{0,120}(?:[Ee]rror|fail|not|cannot|ERROR)"),
         ),
         explains=("container-started-without-gpus", "app-silent-cpu-fallback"),
         mend=(

@@ -40,6 +40,12 @@ def _packages_of_two_versions(case: Case) -> tuple[Line, ...] | None:
     return tuple(versions.values())[:3] if len(versions) > 1 else None
 
 
+def _blackwell(case: Case) -> tuple[Line, ...] | None:
+    """By PCI id: 29xx (data centre) and 2bxx to 2fxx (GeForce 50, RTX PRO). Source: NVIDIA's list of supported products."""
+    found = [fact.line for fact in case.facts("pci_id") if fact.value[:2] in ("29", "2b", "2c", "2d", "2f", "31")]
+    return tuple(found[:2]) or None
+
+
 def _running_kernel_without_module(case: Case) -> tuple[Line, ...] | None:
     running, built = case.fact("kernel"), case.facts("dkms_kernel")
     if running and built and running.value not in {fact.value for fact in built}:
@@ -105,6 +111,8 @@ RULES = (
             clue(SUGGESTS, r"error occurred while performing the step: .Building kernel modules"),
             clue(SUGGESTS, r"nvidia-dkms-\S+ .*(?:exit status 10|returned error)"),
             clue(SUGGESTS, r"Consult /var/lib/dkms/nvidia/\S+make\.log"),
+            clue(0.55, r"(?:dkms|DKMS).{0,120}(?:fail|error|bad|unsupported)"),
+            clue(0.6, r"kernel version.{0,40}(?:not supported|unsupported|too new)"),
         ),
         separates="If make.log names a compiler option or 'Compiler version check failed', it is the compiler, not the kernel.",
         explains=("kernel-module-missing-for-running-kernel",),
@@ -140,6 +148,7 @@ RULES = (
                 seen(r"Bad return status", r"bad exit status"),
             ),
             clue(ALLOWS, r"the compiler differs from the one used to build the kernel"),
+            clue(0.6, r"gcc.{0,60}(?:version|mismatch|different).{0,60}kernel"),
         ),
         separates="A plain kernel incompatibility shows C errors in nvidia's own source; here the compiler itself refuses an option.",
         explains=("dkms-build-failed-kernel-unsupported", "kernel-module-missing-for-running-kernel"),
@@ -216,10 +225,11 @@ RULES = (
                 printed(r"No devices were found"),
                 seen(r"RTX (?:PRO |)?50\d\d", r"RTX PRO \d{4} Blackwell", r"\b(?:B100|B200|B300)\b"),
             ),
+            clue(0.9, seen(r"RmInitAdapter failed", r"rm_init_adapter failed", r"No devices were found"), Check(_blackwell)),
             clue(SUGGESTS, r"RmInitAdapter failed! \(0x22:0x56"),
         ),
         separates="open-module-gpu-without-gsp is the reverse: an old card under the open modules.",
-        explains=("kernel-module-missing-for-running-kernel",),
+        explains=("kernel-module-missing-for-running-kernel", "gpu-poorly-seated"),
         mend=(
             step("Install the open flavour of the same version", "sudo apt install nvidia-open", "linux vm"),
             step("Restart the machine"),
@@ -281,6 +291,8 @@ RULES = (
             clue(SHOWS, r"nvidia-legacy-\d+xx"),
             clue(SHOWS, r"requires? (?:the )?\d{3}\.xx legacy"),
             clue(SUGGESTS, r"(?:GPU|card|device).{0,40}no longer supported (?:by|in|with).{0,30}driver"),
+            clue(HINTS, r"\blegacy\b.{0,60}(?:driver|GPU|nvidia)"),
+            clue(HINTS, r"\b(?:470|390|340)(?:xx|\.xx)\b"),
         ),
         explains=("kernel-module-missing-for-running-kernel", "nouveau-owns-device"),
         mend=(
@@ -308,6 +320,7 @@ RULES = (
             ),
             clue(SUGGESTS, r"^nouveau +\d{6,} +\d+"),
             clue(HINTS, r"probe routine was not called for \d+ device", unless=(r"driver in use: vfio",)),
+            clue(HINTS, r"\bnouveau\b"),
         ),
         separates="A vfio-bound card prints the same 'probe routine was not called'; lspci -k tells which driver has it.",
         explains=("kernel-module-missing-for-running-kernel",),
@@ -448,6 +461,8 @@ RULES = (
             clue(SHOWS, r"SecureBoot enabled", seen(SMI_FAILED, r"could not insert '?nvidia", r"modprobe: ERROR")),
             clue(SUGGESTS, SMI_FAILED, said(r"secure ?boot")),
             clue(HINTS, r"PKCS#7 signature not signed with a trusted key"),
+            clue(0.55, r"[Ss]ecure ?[Bb]oot"),
+            clue(0.6, r"mokutil"),
         ),
         separates="'module verification failed: ... tainting kernel' alone is harmless: the module was loaded.",
         explains=("kernel-module-missing-for-running-kernel", "nouveau-owns-device"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anycard.doctor.rule import PROVES, SHOWS, SUGGESTS, Rule, clue, said, seen, step
+from anycard.doctor.rule import HINTS, PROVES, SHOWS, SUGGESTS, Rule, clue, said, seen, step
 from anycard.doctor.rules.hardware import xid
 from anycard.doctor.shapes import Verdict
 
@@ -20,6 +20,7 @@ RULES = (
             ),
             clue(SHOWS, r"update with matching NVIDIA driver package"),
             clue(SHOWS, r"nvidia-fabricmanager\S* .{0,60}(?:Depends|requires|conflict)"),
+            clue(HINTS, r"[Ff]abric ?[Mm]anager.{0,80}version"),
         ),
         explains=("fabric-manager-not-running", "cuda-init-kaslr-hmm"),
         mend=(
@@ -45,6 +46,7 @@ RULES = (
             clue(SHOWS, r"system or configuration error in the Fabric Manager or NVSwitches"),
             clue(SHOWS, r"NCCL_NVLS_ENABLE=0"),
             clue(SHOWS, r"transport/nvls\.cc.{0,80}(?:WARN|error)"),
+            clue(0.6, r"\bNVLS\b.{0,120}(?:error|fail|WARN|unhandled)"),
         ),
         explains=("fabric-manager-not-running",),
         mend=(
@@ -74,6 +76,7 @@ RULES = (
                 r"CUDA error: (?:an )?uncorrectable NVLink error",
             ),
             clue(SUGGESTS, r"cudaErrorNvlinkUncorrectable"),
+            clue(HINTS, r"NVLink.{0,80}error"),
         ),
         separates="No link up at all is nvlink-down; a bridge between two cards that loses contact is nvlink-bridge-not-seated.",
         explains=("app-xid45-preemptive-cleanup", "nvlink-down", "fabric-nvls-fault"),
@@ -134,7 +137,7 @@ RULES = (
                 ),
             ),
             clue(SUGGESTS, said(r"NV ?Link bridge")),
-            clue(SUGGESTS, r"Unable to retrieve NVLink information as all links are inActive"),
+            clue(SUGGESTS, r"all links are inActive", unless=(r"SXM", r"NVSwitch", r"HGX", r"DGX")),
             clue(SUGGESTS, r"NVLink bridge"),
         ),
         separates="On SXM boards there is no bridge: look at nvlink-error and nvlink-down.",
@@ -152,6 +155,7 @@ RULES = (
         verdict=Verdict.FAULT,
         says="No NVLink of that card is up, so traffic goes over PCIe or not at all.",
         clues=(
+            clue(0.9, r"all links are inActive", r"SXM"),
             clue(SHOWS, r"Link \d+: <?inactive>?"),
             clue(SHOWS, r"(?:all|no) (?:NV)?[Ll]inks? (?:are|is) (?:in[aA]ctive|down|up)"),
             clue(SHOWS, r"NVLink.{0,40}(?:is |are |state )?(?:down|in[aA]ctive|disabled|not up|training fail)"),
@@ -161,6 +165,7 @@ RULES = (
             clue(SHOWS, xid(136)),
             clue(SHOWS, r"Fabric.{0,60}State\s*: (?:In Progress|Not Started)"),
             clue(SUGGESTS, r"State\s*: In Progress"),
+            clue(HINTS, r"NVLink.{0,80}(?:inactive|down|disabled|fail)"),
         ),
         explains=("app-xid45-preemptive-cleanup",),
         mend=(

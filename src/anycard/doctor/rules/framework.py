@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anycard.doctor.case import Case
 from anycard.doctor.facts import numbers
-from anycard.doctor.rule import HINTS, PROVES, SHOWS, SUGGESTS, Check, Rule, clue, on, said, seen, step
+from anycard.doctor.rule import HINTS, PROVES, SHOWS, SUGGESTS, Check, Rule, clue, on, printed, said, seen, step
 from anycard.doctor.shapes import Line, Verdict
 from anycard.doctor.tables import cuda_floor_driver
 
@@ -112,6 +112,8 @@ RULES = (
                 unless=(r"NVIDIA-SMI has failed", r"Error \d{2,3}:"),
             ),
             clue(HINTS, said(r"cpu.?only|\+cpu\b", r"torch is a CPU build")),
+            clue(0.6, r"(?:cpuonly|pytorch-cpu|torch-cpu|cpu_generic)"),
+            clue(HINTS, r"is_available\(\).{0,20}False"),
         ),
         separates="A CUDA build on an AMD or Intel card prints +cuNNN; a CUDA build without a driver says 'Found no NVIDIA driver'.",
         explains=("cuda-visible-devices-wrong", "app-silent-cpu-fallback"),
@@ -142,6 +144,8 @@ RULES = (
             clue(SHOWS, r"torchaudio.{0,160}undefined symbol"),
             clue(SUGGESTS, r"torchvision [\d.+a-z]+ (?:requires|depends on|has requirement) torch==[\d.]+"),
             clue(SUGGESTS, r"partially initialized module 'torchvision' has no attribute 'extension'"),
+            clue(0.6, r"torchvision.{0,120}(?:[Ee]rror|undefined|not exist|mismatch|incompatib)"),
+            clue(HINTS, r"torchaudio.{0,120}(?:[Ee]rror|undefined|mismatch)"),
         ),
         explains=("torch-cpu-only-build",),
         mend=(
@@ -229,6 +233,11 @@ RULES = (
                 ),
             ),
             clue(SUGGESTS, r"Found GPU\d .* which is of cuda capability"),
+            clue(0.9, r"\(too old\)"),
+            clue(SHOWS, r"too old to be supported by the triton"),
+            clue(SHOWS, r"requires? device with capability"),
+            clue(SHOWS, r"compute capability (?:<|less than|below|lower than) ?\d"),
+            clue(SHOWS, r"(?:Volta|Pascal|Maxwell|Kepler).{0,60}(?:not supported|no longer supported|unsupported|dropped|removed)"),
         ),
         explains=("framework-build-lacks-gpu-arch",),
         mend=(
@@ -251,6 +260,7 @@ RULES = (
             clue(SHOWS, Check(_driver_below_wheel)),
             clue(SUGGESTS, r"found version \d{4,5}\)\. Please update your GPU driver"),
             clue(SUGGESTS, r"nvidia-container-cli: requirement error"),
+            clue(0.6, r"driver.{0,60}(?:too old|insufficient|outdated|older than)"),
         ),
         separates="A library of the program that lacks a driver symbol is driver-too-old-for-app; error 804 is the compat library.",
         mend=(
@@ -282,8 +292,11 @@ RULES = (
                 unless=(r"(?:Lumerical|Ansys|FDTD|V-Ray|Fluent)",),
             ),
             clue(SHOWS, r"driver (?:version )?(?:is )?too old"),
+            clue(SUGGESTS, r"device kernel image is invalid", seen(r"[Oo]llama", r"llama", r"ggml", r"[Dd]river")),
+            clue(HINTS, r"device kernel image is invalid"),
             clue(SUGGESTS, r"cuda v\d+.{0,40}driver.{0,20}(?:old|insufficient)"),
             clue(SUGGESTS, r"(?:nvml|cuda) function not found"),
+            clue(0.55, r"(?:update|upgrade) (?:your |the )?(?:NVIDIA |GPU |graphics |display )?driver"),
         ),
         explains=("driver-too-old-for-cuda-runtime", "ollama-runner-libs-missing"),
         mend=(
@@ -308,6 +321,9 @@ RULES = (
             clue(PROVES, r"cudaErrorCompatNotSupportedOnDevice"),
             clue(SHOWS, r"\bError 804\b"),
             clue(SUGGESTS, r"/usr/local/cuda\S*/compat\S*libcuda"),
+            clue(0.6, r"\b804\b.{0,40}(?:error|forward|CUDA)"),
+            clue(0.55, r"cuda-compat"),
+            clue(0.55, r"forward compatib"),
         ),
         separates="803 is a libcuda of another driver; 804 is a compat libcuda on a GeForce (or too old a driver).",
         explains=("driver-too-old-for-cuda-runtime", "libcuda-driver-mismatch-803"),
@@ -332,6 +348,7 @@ RULES = (
             clue(PROVES, r"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"),
             clue(PROVES, r"cudaErrorSystemDriverMismatch"),
             clue(SHOWS, r"system has unsupported display driver"),
+            clue(HINTS, r"\b803\b.{0,40}(?:error|driver|CUDA)"),
         ),
         explains=("driver-too-old-for-cuda-runtime",),
         mend=(
@@ -373,6 +390,7 @@ RULES = (
                 ),
             ),
             clue(SUGGESTS, r"NVreg_PreserveVideoMemoryAllocations"),
+            clue(0.55, r"(?:suspend|hibernat|resume from sleep|wake from sleep)\w*"),
         ),
         separates="Without a suspend before it, the same error 999 is nvidia-uvm-needs-reload.",
         explains=("nvidia-uvm-needs-reload",),
@@ -401,6 +419,7 @@ RULES = (
             clue(HINTS, r"No CUDA GPUs are available"),
             clue(HINTS, r"no CUDA-capable device is detected"),
             clue(HINTS, r"CUDA_ERROR_NO_DEVICE"),
+            clue(HINTS, r"CUDA_VISIBLE_DEVICES"),
         ),
         separates="An index beyond the visible set says 'invalid device ordinal'.",
         explains=("llamacpp-built-without-gpu", "container-started-without-gpus"),
@@ -476,6 +495,12 @@ RULES = (
                 ),
             ),
             clue(SHOWS, r"No MIG devices found"),
+            clue(
+                0.9,
+                seen(r"INTERNAL ASSERT FAILED", r"invalid device ordinal", r"No CUDA GPUs are available", r"no CUDA-capable device"),
+                seen(r"\bMIG\b"),
+                unless=(r"CUDA_VISIBLE_DEVICES[=:] ?['\"]?MIG-",),
+            ),
             clue(SHOWS, r"device_count\(\).{0,20}\b0\b", r"\bMIG\b"),
             clue(SHOWS, r"(?:Invalid|Unknown|unsupported).{0,20}MIG.{0,20}(?:device|UUID|instance)"),
             clue(SHOWS, r"CUDA_VISIBLE_DEVICES[=:] ?['\"]?\d[\d,]*['\"]?", r"\bMIG[- ](?:\d|GPU|[0-9a-f]{8})"),
@@ -530,6 +555,7 @@ RULES = (
             clue(SUGGESTS, r"Compute Mode\s*: (?:Exclusive_Process|Prohibited)"),
             clue(SUGGESTS, r"exclusive.?(?:process|thread)? (?:compute )?mode"),
             clue(HINTS, r"CUDA_ERROR_DEVICE_UNAVAILABLE"),
+            clue(0.55, r"(?:busy or unavailable|cudaErrorDevicesUnavailable)"),
         ),
         separates="In the default mode, 'busy or unavailable' points to a card that hangs or a process in between: look at the processes.",
         mend=(
@@ -552,6 +578,8 @@ RULES = (
             clue(SHOWS, r"version `?lib(?:cublas|cudart|cusparse|nvJitLink)\S*'? not found"),
             clue(SUGGESTS, r"CUBLAS_STATUS_NOT_INITIALIZED", r"LD_LIBRARY_PATH"),
             clue(SUGGESTS, r"detected CUDA version \([\d.]+\) mismatches the version that was used to compile"),
+            clue(HINTS, r"site-packages/nvidia/\w+/lib/\S+"),
+            clue(SUGGESTS, r"undefined symbol", r"(?:nvidia|cuda|libtorch|libcu)\w*"),
         ),
         mend=(
             step("Start without inherited libraries", "env -u LD_LIBRARY_PATH python train.py"),
@@ -583,9 +611,12 @@ RULES = (
             clue(SHOWS, r"requires? cuDNN (?:v?ersion )?[89].{0,60}(?:but|found|installed)"),
             clue(SHOWS, r"libcudnn\w*\.so\.\d: undefined symbol"),
             clue(SHOWS, r"ctranslate2.{0,80}cudnn"),
+            clue(0.92, r"libcudnn\w*\.so\.8", printed(r"libcudnn\w*\.so\.9")),
             clue(HINTS, r"libcudnn\w*\.so\.8: cannot open shared object file"),
+            clue(0.55, r"(?:cuDNN|cudnn|CuDNN)\w*.{0,80}(?:version|compiled|incompatib|mismatch)"),
         ),
         separates="cudnn-not-on-loader-path: the right version is there, inside the Python packages, where the loader does not look.",
+        explains=("cudnn-not-on-loader-path",),
         mend=(
             step(
                 "Install the major version that the program was linked with",
@@ -610,6 +641,7 @@ RULES = (
             clue(SUGGESTS, r"Library (?:lib)?cudnn\S+ is not found or cannot be loaded"),
             clue(SUGGESTS, r"Cannot dlopen some GPU libraries"),
             clue(SUGGESTS, r"Library (?:lib)?cublas\S+ is not found or cannot be loaded"),
+            clue(0.55, r"(?:cudnn|cuDNN)\w*.{0,80}(?:not found|cannot|could not|missing|failed to load|Unable)"),
         ),
         mend=(
             step(

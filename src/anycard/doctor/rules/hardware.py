@@ -27,6 +27,12 @@ def _too_hot(case: Case) -> tuple[Line, ...] | None:
     return tuple(hot[:2]) or None
 
 
+def _hot_without_fan(case: Case) -> tuple[Line, ...] | None:
+    """A passive card (no fan speed) near its limit."""
+    hot = [fact.line for fact in case.facts("temperature_passive") if int(fact.value) >= 87]
+    return tuple(hot[:2]) or None
+
+
 def _retired_pages_at_limit(case: Case) -> tuple[Line, ...] | None:
     """64 retired pages is the limit for replacement; a card's two counters add up."""
     lines: list[Line] = []
@@ -69,6 +75,7 @@ RULES = (
             clue(SUGGESTS, r"Unable to determine the device handle for"),
             clue(SUGGESTS, r"NVRM: GPU \S+: (?:PCI|GPU) .*(?:not accessible|lost)"),
             clue(SUGGESTS, r"nvidia \S+: (?:can't|unable to) change power state from D3(?:cold|hot) to D0"),
+            clue(0.55, r"(?:GPU|card).{0,40}(?:disappear|lost|missing|vanish|dropp?ed|not detected)"),
         ),
         separates="Why it fell (power, seat, heat, GSP) shows in the lines before: AER errors, Xid 54, temperatures, Xid 119.",
         mend=(
@@ -99,6 +106,7 @@ RULES = (
             clue(HINTS, r"RmInitAdapter failed"),
             clue(HINTS, r"Unknown header type 7f"),
             clue(ALLOWS, xid(79)),
+            clue(HINTS, r"\bAER\b.{0,80}(?:Corrected|error)"),
         ),
         mend=(
             step(
@@ -137,6 +145,7 @@ RULES = (
             ),
             clue(SUGGESTS, said(r"(?:PSU|power supply).{0,80}(?:W\b|watt|old|weak|insufficient)")),
             clue(SUGGESTS, r"nvidia-smi -pl \d+.{0,80}(?:stable|helps|no crash|survive)"),
+            clue(0.6, r"(?:insufficient|not enough|lack of) (?:PCIe |auxiliary |external )?power"),
         ),
         separates="hw-power-brake-slowdown: the chassis asks the card to slow down, nothing falls off.",
         explains=("gpu-fallen-off-bus", "gpu-poorly-seated"),
@@ -179,6 +188,7 @@ RULES = (
                 unless=(r"Insufficient Permissions",),
             ),
             clue(HINTS, r"nvml: Unknown Error"),
+            clue(0.6, r"\bGSP\b.{0,80}(?:timeout|timed out|error|fail|crash)"),
         ),
         mend=(
             _RESET,
@@ -215,6 +225,7 @@ RULES = (
             clue(SHOWS, r"(?:open|nvidia-open).{0,80}(?:require|need|always|only).{0,40}GSP"),
             clue(SHOWS, r"GSP.{0,60}(?:cannot|can't|can not).{0,20}(?:be )?(?:disabled|turned off|switched off)"),
             clue(SUGGESTS, r"NVreg_EnableGpuFirmware"),
+            clue(0.55, r"EnableGpuFirmware"),
         ),
         explains=("gsp-rpc-timeout",),
         mend=(step("Leave it on; where the card allows, only the proprietary modules run without GSP"),),
@@ -253,6 +264,8 @@ RULES = (
                 SUGGESTS,
                 r"(?:DRAM|SRAM|Double Bit|Device Memory|Total).{0,20}Uncorrectable\w*(?: Parity| SEC-DED)?\s*: [1-9]",
             ),
+            clue(0.55, r"[Uu]ncorrect\w+.{0,40}(?:ECC|error)"),
+            clue(HINTS, r"\bDBE\b"),
         ),
         separates="94 is contained in one process; 63 and 64 tell whether a spare row took its place.",
         explains=("app-xid45-preemptive-cleanup", "app-illegal-memory-access"),
@@ -296,6 +309,7 @@ RULES = (
             clue(SHOWS, r"Pending\s*: Yes", seen(r"Remapped Rows", r"Row Remap", r"Remapping Failure")),
             clue(SHOWS, r"row.remap\w*.{0,20}pending.{0,12}(?:yes|true|1)"),
             clue(SHOWS, r"Row remapping is required"),
+            clue(0.55, r"[Rr]ow [Rr]emap\w*"),
         ),
         explains=("app-xid45-preemptive-cleanup",),
         mend=(_RESET,),
@@ -335,6 +349,7 @@ RULES = (
             clue(SHOWS, r"page retirement.{0,40}(?:limit|exceed|full)"),
             clue(SHOWS, r"number of retired pages.{0,30}(?:6\d|limit)"),
             clue(HINTS, r"Pending (?:Page Blacklist|Retirement)\s*: Yes"),
+            clue(0.55, r"[Rr]etired [Pp]ages"),
         ),
         explains=("ecc-uncorrectable-error",),
         mend=(_RESET, step("Ask for a replacement with this output", "nvidia-smi -q -d PAGE_RETIREMENT")),
@@ -374,6 +389,8 @@ RULES = (
             clue(SHOWS, r"(?:thermal|temperature).{0,20}(?:shutdown|trip|critical)", seen(r"NVRM", r"nvidia", r"nvml")),
             clue(SUGGESTS, r"(?:Tesla|P40|P100|K80|M40|V100|A40|L40|MI50|MI25).{0,80}(?:passive|airflow|no fan)"),
             clue(SUGGESTS, r"ERR!\s+(?:9\d|1[01]\d)C"),
+            clue(0.87, Check(_hot_without_fan)),
+            clue(0.6, r"over-?heat\w*"),
         ),
         separates="thermal-throttling: slows down under load yet stays below the limit.",
         explains=("thermal-throttling", "gpu-fallen-off-bus"),
@@ -400,6 +417,7 @@ RULES = (
             clue(SHOWS, r"DCGM_FR_THERMAL\w*"),
             clue(SUGGESTS, r"thermal(?:ly)? throttl"),
             clue(SUGGESTS, r"(?:Package|Core) temperature (?:is )?above threshold"),
+            clue(0.55, r"[Tt]hermal.{0,40}(?:throttl|slowdown|violation|limit)", unless=(r"Thermal Slowdown\s*: Not Active",)),
         ),
         mend=(
             step("Compare with its neighbours: one warm card of many has its own fan, paste or slot to look at"),
@@ -439,6 +457,7 @@ RULES = (
             clue(SHOWS, r"available PCIe bandwidth, limited by"),
             clue(0.6, r"limited by [\d.]+ GT/s PCIe x\d+ link at"),
             clue(HINTS, r"Link Gen.{0,20}(?:Max|Host Max)"),
+            clue(HINTS, r"limited by .{0,40}PCIe"),
         ),
         separates="A link that lowers its speed at idle rises under load (healthy-pcie-idle-downshift).",
         mend=(step("Put the card into a slot of its own generation, if the board has one"),),

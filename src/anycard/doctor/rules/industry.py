@@ -50,6 +50,7 @@ RULES = (
             ),
             clue(SHOWS, r"unified memory.{0,60}(?:not supported|required|must|disabled|off)", _APPS),
             clue(SUGGESTS, r"(?:minimum|required|recommended) driver(?: version)?[: ]+\d{3}"),
+            clue(HINTS, r"(?:minimum|required|recommended) (?:NVIDIA |graphics )?driver"),
         ),
         explains=(
             "driver-too-old-for-cuda-runtime",
@@ -79,6 +80,7 @@ RULES = (
                 SUGGESTS, r"(?:Failed to|could not|unable to) (?:check ?out|checkout|obtain|acquire).{0,60}licen[cs]e"
             ),
             clue(SUGGESTS, r"[Ll]icensed number of users already reached"),
+            clue(0.55, r"licen[cs]e.{0,80}(?:GPU|SM|accelerator|solver|feature)"),
         ),
         mend=(
             step("Count the SMs of the card and the licences they take"),
@@ -110,6 +112,8 @@ RULES = (
                 SUGGESTS,
                 r"(?:CUDA[_ ](?:toolkit|PATH|HOME)).{0,60}(?:not (?:found|installed|set)|missing|required|install)",
             ),
+            clue(0.6, r"CUDA_(?:HOME|PATH)\b.{0,60}(?:not|unset|missing|None|empty)"),
+            clue(HINTS, r"\bnvcc\b.{0,60}(?:not|missing)"),
         ),
         explains=("driver-too-old-for-app",),
         mend=(
@@ -150,6 +154,7 @@ RULES = (
             ),
             clue(SUGGESTS, r"[Ee]ngine set to GPU"),
             clue(HINTS, on("windows"), r"GPU (?:is )?idle"),
+            clue(HINTS, r"(?:using|use|uses|running on|runs on|run on) (?:the )?CPU\b"),
         ),
         mend=(
             step("Tick the card in the program's device list, and look into its console for the driver it recommends"),

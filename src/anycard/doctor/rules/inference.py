@@ -101,6 +101,8 @@ RULES = (
             clue(SHOWS, r"\d{2,3}\.\d GiB.{0,40}(?:exceed|more than|larger than).{0,40}(?:VRAM|GiB)"),
             clue(SUGGESTS, r"insufficient VRAM to load any model layers"),
             clue(SUGGESTS, r"gpu has too little memory to allocate any layers"),
+            clue(HINTS, r"(?:VRAM|vram).{0,60}(?:exceed|insufficient|not enough|too small|fit)"),
+            clue(0.55, r"memory\.required\.full"),
         ),
         separates="If the weights alone would fit, it is the context (ollama-context-exceeds-vram).",
         explains=("oom-model-too-large",),
@@ -237,6 +239,8 @@ RULES = (
             clue(SUGGESTS, r"\bBLAS = 0\b"),
             clue(SUGGESTS, r"ggml_backend_\w*: no (?:GPU )?devices?"),
             clue(HINTS, r"one possible reason is that llama\.cpp was compiled without GPU support"),
+            clue(HINTS, r"(?:GGML|LLAMA)_(?:CUDA|CUBLAS|SYCL|HIP|HIPBLAS|VULKAN|METAL)\b"),
+            clue(SUGGESTS, r"llama-?cpp-python.{0,80}(?:CPU|GPU)"),
         ),
         separates="The same warning comes when a variable hides the card (cuda-visible-devices-wrong).",
         mend=(
@@ -297,6 +301,8 @@ RULES = (
                 seen(r"\bVulkan\b", r"CPU llama\.cpp", r"(?:engine|runtime)s?.{0,40}(?:selected|wrong|select)"),
             ),
             clue(SUGGESTS, r"llama\.cpp-(?:win|linux)-\S+(?:vulkan|avx2)\S*.{0,20}(?:selected|✓)"),
+            clue(HINTS, r"LM ?Studio"),
+            clue(0.6, r"lms? runtime"),
         ),
         explains=("lmstudio-stale-survey",),
         mend=(
@@ -326,6 +332,7 @@ RULES = (
                 unless=(r"PyTorch", r"torch"),
             ),
             clue(SUGGESTS, r"skipping (?:CUDA )?device.{0,80}compute capability"),
+            clue(0.55, r"[Cc]ompute [Cc]apability.{0,40}(?:[1-4]\.\d|old|support|minimum)"),
         ),
         explains=("ollama-runner-libs-missing", "gpu-too-old-for-framework"),
         mend=(step("Use the Vulkan build, an older release, or another card", "OLLAMA_VULKAN=1 ollama serve"),),
@@ -374,6 +381,8 @@ RULES = (
             clue(SUGGESTS, r"VK_ERROR_INCOMPATIBLE_DRIVER"),
             clue(SUGGESTS, r"Failed to (?:detect any valid|find any) (?:GPUs|ICDs?|Vulkan|physical)"),
             clue(HINTS, r"Could not get .vkCreateInstance. via .vk_icdGetInstanceProcAddr"),
+            clue(HINTS, r"\b[Vv]ulkan\b.{0,80}(?:no |not |fail|error|0 )"),
+            clue(HINTS, r"ERROR_INITIALIZATION_FAILED"),
         ),
         mend=(
             step(
@@ -404,6 +413,8 @@ RULES = (
             clue(SHOWS, r"\bgfx\d{3,4}\b.{0,40}(?:unsupported|not supported|is not in)"),
             clue(SUGGESTS, r"no compatible amdgpu devices detected"),
             clue(SUGGESTS, r"Attempting to use hipBLASLt on (?:an )?unsupported architecture"),
+            clue(0.55, r"\bgfx\d{3,4}\b"),
+            clue(0.6, r"TensileLibrary"),
         ),
         separates="If the override is set in the shell, but not where the service runs, it is amd-override-not-inherited.",
         explains=("framework-build-lacks-gpu-arch",),
@@ -430,6 +441,8 @@ RULES = (
                 r"HSA_OVERRIDE_GFX_VERSION[=:] ?['\"]?\d",
                 seen(r"AppData", r"C:\\", r"\bwindows\b", r"amdhip64", r"\.dll\b"),
             ),
+            clue(0.94, r"amdgpu is not supported \(supported types:\[\]"),
+            clue(SHOWS, on("windows"), r"amdgpu is not supported"),
             clue(SHOWS, r"HSA_OVERRIDE_GFX_VERSION.{0,80}(?:stale|left-?over|remove|old|unset|forgotten|wrong)"),
             clue(
                 SUGGESTS,
@@ -486,6 +499,7 @@ RULES = (
                 seen(r"rocm", r"ROCm", r"amdgpu", r"hip"),
             ),
             clue(SUGGESTS, r"amdgpu version file missing"),
+            clue(HINTS, r"(?:ROCm|rocm).{0,80}(?:hang|timeout|timed out|stuck)"),
         ),
         mend=(
             step("Install the AMD driver of the same major", "sudo amdgpu-install --usecase=dkms"),
@@ -512,6 +526,8 @@ RULES = (
             ),
             clue(HINTS, r"main_gpu_id ?< ?g_all_sycl_device_count"),
             clue(HINTS, r"(?:ZE_RESULT_ERROR_UNSUPPORTED_VERSION|Level.?Zero.{0,40}version.{0,20}unsupported)"),
+            clue(HINTS, on("windows"), r"(?:Intel|Arc|Iris).{0,120}driver"),
+            clue(HINTS, r"ipex-llm.{0,120}"),
         ),
         mend=(
             step("Install the current driver", "https://www.intel.com/content/www/us/en/download/785597/", "windows"),
@@ -532,6 +548,7 @@ RULES = (
             clue(SUGGESTS, r"main_gpu_id ?< ?g_all_sycl_device_count"),
             clue(SUGGESTS, on("windows"), r"(?:found|detected?|Found) 0 SYCL devices"),
             clue(SUGGESTS, on("windows"), r"sycl.{0,60}(?:No device of requested type|no devices?)"),
+            clue(HINTS, on("windows"), r"(?:sycl|SYCL).{0,80}(?:no |not |0 |fail|ASSERT)"),
         ),
         mend=(step("Take the pack off", "Get-AppxPackage *D3DMappingLayers* | Remove-AppxPackage", "windows"),),
         next_check="sycl-ls; Get-AppxPackage *D3DMappingLayers*",

@@ -153,7 +153,7 @@ RULES = (
                     r"try setting max_split",
                 ),
             ),
-            clue(SUGGESTS, Check(_refused_though_free)),
+            clue(0.75, Check(_refused_though_free)),
             clue(HINTS, r"^(?:export )?PYTORCH_(?:CUDA_)?ALLOC_CONF=", OOM),
         ),
         separates="The hint to PYTORCH_CUDA_ALLOC_CONF stands in every out-of-memory message; only a set value counts.",
@@ -241,6 +241,8 @@ RULES = (
             clue(SUGGESTS, r"fuser.{0,20}/dev/nvidia"),
             clue(SUGGESTS, r"\[Not Found\].{0,30}MiB"),
             clue(HINTS, r"Free memory on device .* is less than desired GPU memory utilization"),
+            clue(0.9, r"^\s*\d+\s+1\s+.*(?:python|VLLM::|ray::)", seen(r"MiB", r"GPU", r"VRAM")),
+            clue(0.6, r"(?:VLLM::EngineCore|VLLM::Worker).{0,60}\d+ ?MiB"),
         ),
         explains=("oom-other-process", "oom-model-too-large"),
         mend=(

@@ -46,6 +46,8 @@ RULES = (
             clue(SUGGESTS, r"--shm-size"),
             clue(SUGGESTS, r"bus error.{0,60}(?:worker|shared memory|shm)"),
             clue(SUGGESTS, r"shared memory.{0,40}(?:too small|exhausted|full|limit)"),
+            clue(0.55, r"shared memory.{0,80}(?:segment|size|shm|space|error)"),
+            clue(0.55, r"/dev/shm"),
         ),
         mend=(
             step("Give it more", "docker run --shm-size=8g ...   # or --ipc=host"),
@@ -73,6 +75,8 @@ RULES = (
             clue(SUGGESTS, r"(?:A100|H100|H200|B200|HGX|DGX).{0,120}\b802\b"),
             clue(SUGGESTS, r"request to query NVSwitch device information from NVSwitch driver failed"),
             clue(SUGGESTS, r"\b802\b.{0,20}(?:system|error)"),
+            clue(0.55, r"[Ff]abric ?[Mm]anager"),
+            clue(HINTS, r"\bNV ?[Ss]witch\b.{0,80}(?:error|fail|not)"),
         ),
         separates="On cards without NVSwitch the same 802 is cuda-init-kaslr-hmm.",
         mend=(
@@ -102,6 +106,8 @@ RULES = (
             clue(SUGGESTS, r"NCCL_P2P_DISABLE"),
             clue(SUGGESTS, r"\bACS\b.{0,60}(?:enabled|redirect|p2p|peer)"),
             clue(HINTS, r"Watchdog caught collective operation timeout"),
+            clue(0.55, r"\b(?:P2P|p2p|peer.to.peer)\b.{0,80}(?:hang|fail|disable|error|not|slow)"),
+            clue(HINTS, r"NCCL.{0,80}(?:hang|stuck|timeout)"),
         ),
         mend=(
             step(

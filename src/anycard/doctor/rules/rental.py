@@ -145,6 +145,8 @@ RULES = (
             clue(SHOWS, r"COLAB_GPU=?['\": ]*0?$"),
             clue(SUGGESTS, r"GPU (?:quota|usage limit)"),
             clue(SUGGESTS, r"/usr/local/lib/python3\.\d+/dist-packages/torch.{0,160}Found no NVIDIA driver"),
+            clue(0.55, r"\b[Cc]olab\b"),
+            clue(0.55, r"\b[Kk]aggle\b"),
         ),
         explains=(
             "torch-cpu-only-build",
@@ -178,6 +180,7 @@ RULES = (
             clue(SHOWS, r"does not have enough resources available to fulfill the request"),
             clue(SUGGESTS, r"(?:no|insufficient) (?:GPU )?capacity", _CLOUD),
             clue(HINTS, r"(?:stopped|restarted|resumed)", _CLOUD, r"(?:no GPU|0 GPU|without (?:a )?GPU)"),
+            clue(HINTS, r"(?:runpod|vast\.ai|vastai|RunPod)"),
         ),
         mend=(
             step("Copy the data from the stopped instance (start it without a card) and rent another host"),

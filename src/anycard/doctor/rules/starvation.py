@@ -34,6 +34,7 @@ RULES = (
             ),
             clue(SUGGESTS, r"\bdata(?:_time| time|[-_]loading)\b.{0,20}\d", r"\b(?:batch_time|step_time|time)\b"),
             clue(HINTS, r"\bnum_workers\b"),
+            clue(0.55, r"(?:dataloader|DataLoader|data loading|input pipeline)\w*"),
         ),
         separates="If the CPU waits as well, it is the storage.",
         mend=(
@@ -65,6 +66,7 @@ RULES = (
             clue(SHOWS, r"\d{2,3}\.\d wa[,\s]"),
             clue(SHOWS, r"(?:CPU|cpu)s?.{0,40}(?:also )?(?:mostly )?idle", _IDLE_CARD),
             clue(SUGGESTS, r"\b(?:D|Dl|D\+)\b +\d+:\d\d .*python", _IDLE_CARD),
+            clue(0.5, r"\b(?:iowait|I/O wait|disk I/O|slow disk)\b"),
         ),
         explains=("gpu-starved-by-dataloader", "ok-utilisation-below-100"),
         mend=(

@@ -23,6 +23,8 @@ RULES = (
             clue(PROVES, r"group \S+ is not viable"),
             clue(PROVES, r"all devices within the iommu.?group are bound to their vfio"),
             clue(SUGGESTS, r"vfio.{0,40}(?:group|iommu).{0,60}(?:viable|not bound|failed)"),
+            clue(0.55, r"iommu.?group"),
+            clue(HINTS, r"vfio.{0,80}(?:fail|error|not|cannot)"),
         ),
         mend=(
             step(
@@ -46,6 +48,9 @@ RULES = (
             clue(SHOWS, r"This PCI I/O region assigned to your NVIDIA device is invalid"),
             clue(SUGGESTS, r"Module .?DevicePowerOn.? power on failed"),
             clue(SUGGESTS, r"BAR\d is \d+M @ 0x0"),
+            clue(0.6, r"MMIO"),
+            clue(0.6, r"PCIPassthru"),
+            clue(0.55, r"(?:ESXi|vSphere|vmx\|).{0,120}(?:passthr|PCI|GPU)"),
         ),
         explains=("gpu-poorly-seated",),
         mend=(
@@ -116,6 +121,7 @@ RULES = (
             clue(SUGGESTS, r"initcall_blacklist=sysfb_init"),
             clue(SUGGESTS, r"video=(?:efifb|vesafb|simplefb):off"),
             clue(0.5, on("vm"), _CODE43, unless=(r"SeaBIOS",)),
+            clue(PROVES, r"BAR ?\d.{0,60}(?:can\'?t|cannot) reserve"),
         ),
         explains=("vm-code43-legacy-bios",),
         mend=(

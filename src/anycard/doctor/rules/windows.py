@@ -47,6 +47,7 @@ RULES = (
             ),
             clue(SHOWS, r"\bTDR\b", seen(r"(?:timeout|reset|recover|watchdog|kernel|driver)")),
             clue(HINTS, _REMOVED, on("windows")),
+            clue(0.6, r"nvlddmkm"),
         ),
         separates="A driver branch that hangs where others do not is a regression; the program's own missing fence is app-caused-device-removed.",
         explains=("display-watchdog-timeout",),
@@ -73,6 +74,7 @@ RULES = (
                 _REMOVED,
                 seen(r"(?:fence|synchroni[sz]ation|barrier|semaphore|breadcrumb|page fault allocation)"),
             ),
+            clue(HINTS, r"DEVICE_(?:REMOVED|HUNG|LOST|RESET)"),
         ),
         mend=(
             step("Look what it did last: DRED or Aftermath show the command", "set D3D12 debug layer and DRED on"),
@@ -96,8 +98,11 @@ RULES = (
                     r"(?:roll|downgrad|revert)\w* .{0,30}(?:to|driver).{0,20}\d{3}\.\d\d",
                 ),
             ),
+            clue(0.9, r"\d{3}\.\d\d: (?:hang|crash|fail|TDR|freez)", r"\d{3}\.\d\d:(?: OK$| fine| works| good| pass)"),
+            clue(0.9, r"\d{3}\.\d\d\b.{0,20}\b(?:hangs?|crash\w*|fails?|TDR|freez\w*)\b", r"\d{3}\.\d\d\b.{0,20}(?: fine|works|good|stable)\b"),
             clue(ALLOWS, _REMOVED),
             clue(ALLOWS, _TDR_EVENT),
+            clue(ALLOWS, r"nvlddmkm"),
         ),
         explains=("windows-tdr-timeout", "app-caused-device-removed"),
         mend=(
@@ -120,6 +125,7 @@ RULES = (
             clue(SHOWS, r"Run time limit on kernels: +Yes"),
             clue(SHOWS, r"kernelExecTimeoutEnabled.{0,10}(?:1|true)"),
             clue(SUGGESTS, r"\bXid\b.{0,40}: 8\b"),
+            clue(0.6, r"launch timed out"),
         ),
         mend=(
             step(
@@ -157,6 +163,8 @@ RULES = (
                     r"Failed to create OpenGL context",
                 ),
             ),
+            clue(0.6, r"(?:[Rr]emote [Dd]esktop|\bRDP\b).{0,120}"),
+            clue(HINTS, r"OpenGL.{0,80}(?:not|fail|version|error)"),
         ),
         mend=(
             step(

@@ -77,6 +77,7 @@ RULES = (
                 seen(r"microsoft-standard-WSL2", r"/usr/lib/wsl"),
                 r"(?:nvidia-driver|libnvidia-compute|nvidia-utils|cuda-drivers)-?\d{3}",
             ),
+            clue(0.5, on("wsl"), r"nvidia-(?:driver|utils|smi)"),
         ),
         explains=(
             "kernel-module-missing-for-running-kernel",
@@ -118,6 +119,7 @@ RULES = (
             clue(SHOWS, on("wsl"), r"nvidia-smi: (?:command )?not found"),
             clue(SHOWS, r"/usr/lib/wsl/lib.{0,80}(?:not (?:in|on)|missing|LD_LIBRARY_PATH|ldconfig|ld\.so\.conf)"),
             clue(SUGGESTS, on("wsl"), seen(r"libcuda\.so", r"libnvidia-ml\.so"), said(r"not found|missing|cannot")),
+            clue(0.55, on("wsl"), r"libcuda"),
         ),
         separates="'libcuda.so.1 is not a symbolic link' from ldconfig is cosmetic (healthy-wsl-ldconfig-notice).",
         explains=("container-started-without-gpus", "cudnn-not-on-loader-path"),
@@ -136,11 +138,12 @@ RULES = (
         clues=(
             clue(PROVES, r"\|\s+\d+ +\S.*\bTCC\b"),
             clue(SHOWS, on("wsl", "windows"), r"\bTCC\b"),
+            clue(0.93, on("wsl"), r"(?:Unable to determine the device handle|No devices were found|blocked by the operating system)", r"\bTCC\b"),
             clue(SHOWS, r"Driver Model.{0,40}Current\s*: TCC"),
             clue(SHOWS, r"Current\s*: TCC"),
         ),
         separates="'GPU access blocked by the operating system' has several causes; the driver model in Windows' nvidia-smi decides.",
-        explains=("gpu-pv-driver-files-incomplete", "wsl-container-no-cgroups"),
+        explains=("gpu-pv-driver-files-incomplete", "wsl-container-no-cgroups", "gpu-fallen-off-bus"),
         mend=(
             step("In Windows, as administrator, then restart", "nvidia-smi -i 0 -dm 0"),
             step("A card without WDDM (no vGPU or RTX licence) cannot be used in WSL: run Linux itself"),
