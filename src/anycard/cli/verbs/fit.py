@@ -1,0 +1,179 @@
+"""fit: how much a model needs, whether it fits, how fast it would be, and what would help. Works without a daemon and offline."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from anycard.cli import options
+from anycard.cli.output import document, note, safe, say
+from anycard.cli.sizingwords import said, size, specs_for
+from anycard.cli.tables import table
+from anycard.errors import UsageError
+from anycard.i18n import N_, _
+
+MORE = N_("MODEL is a folder with config.json and .safetensors, a .gguf file, or a name such as Qwen3-8B.")
+TASKS = ("infer", "lora", "qlora", "full", "train")
+SERVERS = ("transformers", "llama.cpp", "vllm")
+
+
+def fit(
+    model: Annotated[
+        str | None, typer.Argument(metavar="[MODEL]", help=_("A folder, a file, or a name that --models lists"))
+    ] = None,
+    task: Annotated[str, typer.Option("--task", metavar="TASK", help=_("infer, lora, qlora, full or train"))] = "infer",
+    context: Annotated[
+        int,
+        typer.Option("--context", metavar="N", min=1, help=_("Tokens of prompt and answer, or of a training sequence")),
+    ] = 4096,
+    batch: Annotated[int, typer.Option("--batch", metavar="N", min=1, help=_("Sequences at once"))] = 1,
+    card: Annotated[
+        list[str] | None,
+        typer.Option("--card", metavar="NAME", help=_("A card to ask about; this machine's unless told")),
+    ] = None,
+    cards: Annotated[int, typer.Option("--cards", metavar="N", min=1, max=4096, help=_("So many of them"))] = 1,
+    quant: Annotated[
+        str | None, typer.Option("--quant", metavar="FORMAT", help=_("A weight format, such as q4_k_m, awq-int4, fp8"))
+    ] = None,
+    server: Annotated[
+        str | None, typer.Option("--server", metavar="NAME", help=_("transformers, llama.cpp or vllm"))
+    ] = None,
+    cache: Annotated[str, typer.Option("--cache", metavar="TYPE", help=_("Type of the cache: f16, q8_0, fp8"))] = "f16",
+    rank: Annotated[int, typer.Option("--rank", metavar="N", min=1, help=_("Rank of LoRA adapters"))] = 16,
+    no_checkpointing: Annotated[
+        bool, typer.Option("--no-checkpointing", help=_("Train without gradient checkpointing"))
+    ] = False,
+    models: Annotated[bool, typer.Option("--models", help=_("List the models known by name"))] = False,
+    json: options.Json = False,
+) -> int:
+    from anycard.sizing.files import known_models, load_model
+
+    if models:
+        if json:
+            document({"schema": "anycard.models/1", "models": list(known_models())})
+        else:
+            for name in known_models():
+                say(name)
+        return 0
+    if model is None:
+        raise UsageError("which model?", hint="anycard fit FOLDER, anycard fit FILE.gguf, or anycard fit Qwen3-8B")
+    _check(task, server, cache)
+    found = load_model(model, quant)
+    if task == "infer":
+        answers = _serving(found, context, batch, server, cache, specs_for(card or (), cards))
+    else:
+        answers = _training(found, task, context, batch, rank, no_checkpointing, specs_for(card or (), cards))
+    if json:
+        document(_json(found, task, context, batch, answers))
+    else:
+        _print(found, answers)
+    if any(answer.verdict == "unknown" for answer in answers):
+        return 3
+    return 0 if any(answer.verdict != "does-not-fit" for answer in answers) else 1
+
+
+def _check(task: str, server: str | None, cache: str) -> None:
+    from anycard.sizing.quantization import CACHE_BYTES
+
+    if task not in TASKS:
+        raise UsageError("--task {task} is not known; {tasks} are", task=task, tasks=", ".join(TASKS))
+    if server is not None and server not in SERVERS:
+        raise UsageError("--server {server} is not known; {servers} are", server=server, servers=", ".join(SERVERS))
+    if cache not in CACHE_BYTES:
+        raise UsageError("--cache {cache} is not known; {types} are", cache=cache, types=", ".join(CACHE_BYTES))
+
+
+def _serving(found: Any, context: int, batch: int, server: str | None, cache: str, specs: Any) -> list[Any]:
+    from anycard.sizing.fit import fit_serving
+    from anycard.sizing.inference import Server, Serving
+
+    chosen = Server(server) if server else Server.LLAMA_CPP if found.file_format == "gguf" else Server.TRANSFORMERS
+    answers = []
+    for spec, count in specs:
+        serving = Serving(chosen, context, batch, cache, hopper=spec.hopper_or_newer)
+        answers.append(fit_serving(found.shape, found.weights, serving, spec, count))
+    return answers
+
+
+def _training(
+    found: Any, task: str, context: int, batch: int, rank: int, no_checkpointing: bool, specs: Any
+) -> list[Any]:
+    from anycard.sizing.fit import fit_training
+    from anycard.sizing.recipe import Engine, Method, Recipe
+
+    if task == "qlora":
+        found = found.quantised("nf4")
+    answers = []
+    for spec, count in specs:
+        recipe = Recipe(
+            Method(task),
+            context,
+            batch,
+            Engine.HUGGING_FACE,
+            rank=rank,
+            checkpointing=not no_checkpointing,
+            cards=count,
+            zero_stage=3 if count > 1 else 0,
+        )
+        answers.append(fit_training(found.shape, found.weights, recipe, spec))
+    return answers
+
+
+def _json(found: Any, task: str, context: int, batch: int, answers: list[Any]) -> dict[str, Any]:
+    first = answers[0]
+    return {
+        "schema": "anycard.fit/1",
+        "model": found.shape.name,
+        "origin": found.origin,
+        "params": found.shape.params,
+        "active_params": found.shape.active_params,
+        "weights_exact": found.weights.exact,
+        "weight_format": found.weights.scheme.name,
+        "task": task,
+        "context": context,
+        "batch": batch,
+        **first.estimate.to_json(),
+        "fits": [answer.to_json() for answer in answers],
+        "options": [option.to_json() for option in first.options],
+    }
+
+
+def _print(found: Any, answers: list[Any]) -> None:
+    from anycard.sizing.fit import sentence as verdict
+
+    first = answers[0]
+    told = _("read from the file's header") if found.weights.exact else _("computed from the shape")
+    billions = f"{found.shape.params / 1e9:.2f}"
+    say(
+        _(
+            "{model}: {billions} billion weights, {format}, {told}",
+            model=safe(found.shape.name),
+            billions=billions,
+            format=found.weights.scheme.name,
+            told=told,
+        )
+    )
+    rows = [[part.name, size(part.size_bytes), said(part.note) if part.note else ""] for part in first.estimate.parts]
+    rows.append(
+        [
+            _("total"),
+            size(first.estimate.total_bytes),
+            _(
+                "expected between {low} and {high}",
+                low=size(first.estimate.low_bytes),
+                high=size(first.estimate.high_bytes),
+            ),
+        ]
+    )
+    for line in table([_("PART"), _("SIZE"), ""], rows, indent="  ", right=frozenset((1,))):
+        say(line)
+    for warning in first.estimate.warnings:
+        note(_("warning: {text}", text=said(warning)))
+    for answer in answers:
+        speed = answer.speed
+        rate = _("; about {rate} tokens a second", rate=f"{speed.tokens_per_s:.1f}") if speed else ""
+        say(said(verdict(answer, found.shape.name)) + rate)
+        for option in answer.options:
+            mark = "+" if option.fits else "-"
+            say(f"  {mark} {option.name}: {size(option.total_bytes)}; {said(option.price)}")

@@ -1,0 +1,162 @@
+"""quote: the itemised cost of a job on an offer. The lines add up to the total, to the last digit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from anycard.cli import options
+from anycard.cli.output import document, note, safe, say
+from anycard.cli.placing import length, work_of
+from anycard.cli.sizingwords import decimal, said
+from anycard.cli.tables import table
+from anycard.i18n import N_, _
+from anycard.units import format_duration
+
+MORE = N_(
+    "JOB.yaml is a job file, or a model's name for so many tokens. Prices that nobody knows are listed, not counted as zero."
+)
+
+
+def quote(
+    job: Annotated[str, typer.Argument(metavar="JOB.yaml", help=_("A job file, or a model's name"))],
+    offer: Annotated[str, typer.Option("--offer", metavar="ID", help=_("An offer; anycard offers lists them"))],
+    hours: Annotated[
+        str | None, typer.Option("--hours", metavar="LENGTH", help=_("How long an item runs: 160, 10m, 2d"))
+    ] = None,
+    tokens: Annotated[
+        int | None, typer.Option("--tokens", metavar="N", min=1, help=_("Tokens that a model generates"))
+    ] = None,
+    quant: Annotated[str | None, typer.Option("--quant", metavar="FORMAT", help=_("A model's weight format"))] = None,
+    offers: Annotated[
+        Path | None,
+        typer.Option("--offers", metavar="FILE", help=_("A CSV or JSON of your own instead of the catalogue")),
+    ] = None,
+    currency: Annotated[
+        str | None, typer.Option("--currency", metavar="CODE", help=_("Show prices in CNY, USD or EUR"))
+    ] = None,
+    rate: Annotated[
+        list[str] | None, typer.Option("--rate", metavar="CODE=UNITS", help=_("An exchange rate, units for one euro"))
+    ] = None,
+    setup: Annotated[
+        str | None, typer.Option("--setup", metavar="LENGTH", help=_("Making the environment, such as 5m"))
+    ] = None,
+    download_gb: Annotated[
+        str | None, typer.Option("--download-gb", metavar="N", help=_("Data and models fetched first"))
+    ] = None,
+    storage_gb: Annotated[
+        str | None, typer.Option("--storage-gb", metavar="N", help=_("Disk kept for the job"))
+    ] = None,
+    kept: Annotated[
+        str | None, typer.Option("--kept", metavar="LENGTH", help=_("The disk is kept so long afterwards"))
+    ] = None,
+    out_gb: Annotated[str | None, typer.Option("--out-gb", metavar="N", help=_("Results taken out"))] = None,
+    failed: Annotated[
+        str | None, typer.Option("--failed", metavar="SHARE", help=_("Share of the work done again, such as 0.1"))
+    ] = None,
+    forgotten: Annotated[
+        str | None, typer.Option("--forgotten", metavar="LENGTH", help=_("Until somebody releases the card"))
+    ] = None,
+    spot: Annotated[bool, typer.Option("--spot", help=_("On a card that may be taken away"))] = False,
+    spot_record: Annotated[
+        Path | None, typer.Option("--spot-record", metavar="FILE", help=_("When the spot card was to be had"))
+    ] = None,
+    json: options.Json = False,
+) -> int:
+    from decimal import Decimal
+
+    from anycard.offers.catalogue import find_offer
+    from anycard.offers.files import load_availability, load_offers, rates, shipped_offers
+    from anycard.offers.quote import QuoteJob
+    from anycard.offers.quote import quote as make_quote
+    from anycard.sizing.cardspec import find_card
+    from anycard.sizing.files import card_specs
+
+    work = work_of(job, hours, tokens, quant)
+    chosen = find_offer(load_offers(offers) if offers else shipped_offers(), offer)
+    spec = find_card(chosen.card, card_specs()) if chosen.card else None
+    assumed = list(work.assumed)
+    item_s = work.seconds_on(spec) if spec else None
+    if item_s is None:
+        item_s = work.item_s
+        assumed.append(f"speed: nothing is known to scale to {chosen.card or 'CPU'}; the time is taken as given")
+    at_once = int(chosen.card_count // max(1, work.card_count)) if work.card_count else work.parallel
+    zero = Decimal(0)
+    asked = QuoteJob(
+        work_s=round(work.total_s(item_s, max(1, at_once))),
+        setup_s=_seconds(setup, "--setup"),
+        download_gb=decimal(download_gb, "--download-gb") or zero,
+        storage_gb=decimal(storage_gb, "--storage-gb") or zero,
+        stopped_s=_seconds(kept, "--kept"),
+        data_out_gb=decimal(out_gb, "--out-gb") or zero,
+        failed_share=decimal(failed, "--failed") or zero,
+        forgotten_s=_seconds(forgotten, "--forgotten"),
+        spot=spot,
+    )
+    record = load_availability(spot_record) if spot_record else None
+    answer = make_quote(asked, chosen, rates=rates(rate or ()), currency=currency, record=record)
+    if json:
+        document(quote_json(answer, work.name, assumed))
+    else:
+        _print(answer, work.name, assumed)
+    return 0
+
+
+def quote_json(answer: Any, name: str, assumed: list[str]) -> dict[str, Any]:
+    from datetime import UTC, datetime
+
+    from anycard.offers.money import shown
+
+    return {
+        "schema": "anycard.quote/1",
+        "job": name,
+        "offer": answer.offer.id,
+        "currency": answer.currency,
+        "lines": [line.to_json() for line in answer.lines],
+        "total": shown(answer.total),
+        "total_p90": shown(answer.high),
+        "elapsed_s": answer.elapsed_s,
+        "elapsed_p90_s": answer.elapsed_high_s,
+        "unknown": list(answer.unknown),
+        "assumed": assumed,
+        "price_age_days": answer.offer.age_days(datetime.now(UTC).date()),
+        "price_source": answer.offer.source,
+        "rate_date": answer.rate_date,
+    }
+
+
+def _seconds(text: str | None, option: str) -> int:
+    return 0 if text is None else round(length(text, option))
+
+
+def _print(answer: Any, name: str, assumed: list[str]) -> None:
+    from anycard.offers.money import shown
+
+    say(
+        _(
+            "{job} on {offer}, {length} from start to end",
+            job=safe(name),
+            offer=safe(answer.offer.id),
+            length=format_duration(answer.elapsed_s),
+        )
+    )
+    rows = [
+        [
+            line.name,
+            f"{shown(line.amount)} {answer.currency}",
+            f"{line.quantity:.4g} {line.unit}",
+            said(line.note) if line.note else "",
+        ]
+        for line in answer.lines
+    ]
+    rows.append([_("total"), f"{shown(answer.total)} {answer.currency}", "", ""])
+    for text in table([_("LINE"), _("AMOUNT"), _("FOR"), ""], rows, indent="  ", right=frozenset((1, 2))):
+        say(text)
+    if answer.high > answer.total:
+        say(_("  in nine of ten cases at most {high} {currency}", high=shown(answer.high), currency=answer.currency))
+    if answer.unknown:
+        note(_("the offer does not say, so not counted: {names}", names=", ".join(answer.unknown)))
+    for text in assumed:
+        note(_("assumed: {text}", text=safe(text)))
