@@ -72,6 +72,7 @@ FACTS: Mapping[str, tuple[str, ...]] = {
         r"GPU Compute Capability: (\d+\.\d)",
         r"compute capability[ :=]+\(?(\d+[.,] ?\d)",
         r"CUDA capability (sm_\d+)",
+        r"\bcuda capability (\d+\.\d)\b",
         r"capability detected: (\d+\.\d)",
         r"compute=(\d+\.\d)",
     ),

@@ -53,7 +53,10 @@ RULES = (
             clue(SUGGESTS, r"NPU_HOST_LIB"),
             clue(SUGGESTS, r"acl/acl\.h: No such file"),
             clue(HINTS, r"Failed to infer device type", seen(r"[Aa]scend", r"\bNPU\b", r"torch_npu")),
-            clue(HINTS, r"(?:[Aa]scend|CANN|torch_npu|\bacl\b).{0,120}(?:cannot open shared object|No such file|not found)"),
+            clue(
+                HINTS,
+                r"(?:[Aa]scend|CANN|torch_npu|\bacl\b).{0,120}(?:cannot open shared object|No such file|not found)",
+            ),
             clue(HINTS, r"set_env\.sh", unless=(r"nnal",)),
         ),
         separates="libatb.so belongs to NNAL, which has a script of its own.",
@@ -208,7 +211,11 @@ RULES = (
             clue(SUGGESTS, r"Tiling (?:failed|Failed|error)"),
             clue(SUGGESTS, r"tiling.{0,40}fail"),
             clue(HINTS, r"EZ9999"),
-            clue(SUGGESTS, r"(?:[Ss]hape|dim|axis|dtype)\w*.{0,60}(?:not support|unsupported|only support|invalid).{0,80}", r"(?:[Aa]scend|\bNPU\b|aclnn|EZ9999)"),
+            clue(
+                SUGGESTS,
+                r"(?:[Ss]hape|dim|axis|dtype)\w*.{0,60}(?:not support|unsupported|only support|invalid).{0,80}",
+                r"(?:[Aa]scend|\bNPU\b|aclnn|EZ9999)",
+            ),
         ),
         explains=("ascend-framework-cann-mismatch",),
         mend=(

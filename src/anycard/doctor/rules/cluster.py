@@ -77,6 +77,7 @@ RULES = (
             ),
             clue(SUGGESTS, r"task/cgroup", r"(?:GPU|gpu|devices)\w*.{0,40}(?:not (?:constrained|restricted)|visible)"),
             clue(HINTS, on("slurm"), r"CUDA_VISIBLE_DEVICES"),
+            clue(0.5, on("slurm"), seen(r"no CUDA-capable device is detected", r"No CUDA GPUs are available")),
         ),
         explains=("cuda-index-outside-visible-set", "slurm-job-without-gpu", "cuda-visible-devices-wrong"),
         mend=(
@@ -231,7 +232,7 @@ RULES = (
     Rule(
         slug="slurm-job-without-gpu",
         family="cluster",
-        verdict=Verdict.APPLICATION,
+        verdict=Verdict.FAULT,
         says="The job never asked for a card, so Slurm gave it none.",
         clues=(
             clue(0.92, Check(_no_gres_asked), _NO_CARD),

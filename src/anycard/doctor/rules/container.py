@@ -110,6 +110,15 @@ RULES = (
                 _NO_DRIVER,
                 unless=(r"could not select device driver", r"nvidia-container-cli", r"\+rocm", r"factory\.go"),
             ),
+            clue(
+                0.5,
+                _IN_CONTAINER,
+                seen(
+                    r"Found no (?:Cycles|CUDA|OptiX|GPU) device",
+                    r"no (?:GPU|CUDA|OptiX) devices? (?:found|available|detected)",
+                    r"(?:GPU|CUDA) device not found",
+                ),
+            ),
         ),
         separates="If --gpus was given and docker refuses it, the toolkit is missing; if it works on the host's root context only, it is Docker Desktop.",
         explains=("cuda-visible-devices-wrong", "torch-cpu-only-build"),
@@ -139,13 +148,27 @@ RULES = (
                 ),
             ),
             clue(SHOWS, r"daemon-reload", seen(r"NVML", r"\bGPU\b", r"nvidia")),
-            clue(SHOWS, _IN_CONTAINER, seen(r"failed to get device context 800", r"\b(?:CUDA|cuda).{0,60}\b800\b", r"CUDA_ERROR_NOT_PERMITTED", r"cuInit.{0,20}\b100\b.{0,60}(?:after|later)")),
+            clue(
+                SHOWS,
+                _IN_CONTAINER,
+                seen(
+                    r"failed to get device context 800",
+                    r"\b(?:CUDA|cuda).{0,60}\b800\b",
+                    r"CUDA_ERROR_NOT_PERMITTED",
+                    r"cuInit.{0,20}\b100\b.{0,60}(?:after|later)",
+                ),
+            ),
             clue(0.88, r"failed to get device context 800"),
             clue(SUGGESTS, r"systemd.cgroup.{0,60}(?:nvidia|GPU)"),
             clue(SUGGESTS, on("container"), r"(?:lost|loses|losing) (?:access|the GPU|its GPU|GPU)"),
         ),
         separates="'Insufficient Permissions' is a label or a mode on the node; 'Unknown Error' after a good start is the device rule.",
-        explains=("cgroup-device-filter-blocks-gpu", "nvidia-uvm-needs-reload", "cuda-visible-devices-wrong", "gsp-rpc-timeout"),
+        explains=(
+            "cgroup-device-filter-blocks-gpu",
+            "nvidia-uvm-needs-reload",
+            "cuda-visible-devices-wrong",
+            "gsp-rpc-timeout",
+        ),
         mend=(
             step("Start the container again: it works until the next reload", "docker restart CONTAINER"),
             step(
@@ -326,6 +349,7 @@ RULES = (
             clue(SHOWS, r"OPTIX_ERROR_(?:LIBRARY_NOT_FOUND|ENTRY_SYMBOL_NOT_FOUND)"),
             clue(SUGGESTS, r"NVIDIA_DRIVER_CAPABILITIES[=:] ?['\"]?(?:compute,utility|utility,compute|compute)['\"]?$"),
             clue(0.6, r"\b(?:OptiX|OPTIX|optix)\b.{0,120}(?:[Ee]rror|fail|not|cannot|ERROR)"),
+            clue(0.4, on("container", "k8s"), r"(?:Cycles|OptiX|Blender|render)\w*.{0,60}device"),
         ),
         explains=("container-started-without-gpus", "app-silent-cpu-fallback"),
         mend=(

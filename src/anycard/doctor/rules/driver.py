@@ -225,7 +225,11 @@ RULES = (
                 printed(r"No devices were found"),
                 seen(r"RTX (?:PRO |)?50\d\d", r"RTX PRO \d{4} Blackwell", r"\b(?:B100|B200|B300)\b"),
             ),
-            clue(0.9, seen(r"RmInitAdapter failed", r"rm_init_adapter failed", r"No devices were found"), Check(_blackwell)),
+            clue(
+                0.9,
+                seen(r"RmInitAdapter failed", r"rm_init_adapter failed", r"No devices were found"),
+                Check(_blackwell),
+            ),
             clue(SUGGESTS, r"RmInitAdapter failed! \(0x22:0x56"),
         ),
         separates="open-module-gpu-without-gsp is the reverse: an old card under the open modules.",

@@ -77,6 +77,7 @@ RULES = (
             ),
             clue(SUGGESTS, r"cudaErrorNvlinkUncorrectable"),
             clue(HINTS, r"NVLink.{0,80}error"),
+            clue(PROVES, r"caused by previous Xid (?:74|14\d|150)\b"),
         ),
         separates="No link up at all is nvlink-down; a bridge between two cards that loses contact is nvlink-bridge-not-seated.",
         explains=("app-xid45-preemptive-cleanup", "nvlink-down", "fabric-nvls-fault"),
@@ -137,7 +138,9 @@ RULES = (
                 ),
             ),
             clue(SUGGESTS, said(r"NV ?Link bridge")),
-            clue(SUGGESTS, r"all links are inActive", unless=(r"SXM", r"NVSwitch", r"HGX", r"DGX")),
+            clue(
+                SUGGESTS, r"all links are inActive", unless=(r"SXM", r"NVSwitch", r"HGX", r"DGX", xid(*range(144, 151)))
+            ),
             clue(SUGGESTS, r"NVLink bridge"),
         ),
         separates="On SXM boards there is no bridge: look at nvlink-error and nvlink-down.",

@@ -68,6 +68,26 @@ def _cuda_hidden(case: Case) -> tuple[Line, ...] | None:
     return None
 
 
+def _card_and_build(case: Case) -> tuple[int, list[int], tuple[Line, ...]] | None:
+    """(the card's capability, those built in, the lines), as two-digit numbers: 86, [37, 50, 70]."""
+    card, built = case.fact("capability"), case.fact("architectures_built")
+    if not card or not built:
+        return None
+    own = "".join(c for c in card.value if c.isdigit())
+    codes = [int("".join(c for c in word if c.isdigit())) for word in built.value.split() if word.startswith("sm_")]
+    return (int(own), codes, (card.line, built.line)) if own and codes else None
+
+
+def _card_older_than_build(case: Case) -> tuple[Line, ...] | None:
+    seen_both = _card_and_build(case)
+    return seen_both[2] if seen_both and seen_both[0] < min(seen_both[1]) else None
+
+
+def _card_newer_than_build(case: Case) -> tuple[Line, ...] | None:
+    seen_both = _card_and_build(case)
+    return seen_both[2] if seen_both and seen_both[0] > min(seen_both[1]) else None
+
+
 def _index_outside(case: Case) -> tuple[Line, ...] | None:
     """``cuda:N`` asked for while fewer than N+1 devices are visible."""
     shown, asked = case.fact("visible_devices"), case.facts("device_asked")
@@ -183,6 +203,7 @@ RULES = (
                 r"CUDA kernels? (?:not|was not|were not) (?:compiled|built) for (?:this|your) (?:GPU|architecture)",
             ),
             clue(SUGGESTS, r"Unsupported (?:GPU|gpu|CUDA) arch\w*"),
+            clue(0.94, Check(_card_newer_than_build), unless=(Check(_card_older_than_build),)),
         ),
         separates="gpu-too-old-for-framework: the card is below the build's lowest capability, so an older build is wanted, not a newer one.",
         mend=(
@@ -226,7 +247,6 @@ RULES = (
                 seen(
                     r"Tesla [KM]\d",
                     r"GTX [679]\d\d",
-                    r"\bsm_(?:3|5|6)\d\b",
                     r"Quadro [KM]\d",
                     r"GTX 10\d0",
                     r"Tesla P\d",
@@ -237,7 +257,11 @@ RULES = (
             clue(SHOWS, r"too old to be supported by the triton"),
             clue(SHOWS, r"requires? device with capability"),
             clue(SHOWS, r"compute capability (?:<|less than|below|lower than) ?\d"),
-            clue(SHOWS, r"(?:Volta|Pascal|Maxwell|Kepler).{0,60}(?:not supported|no longer supported|unsupported|dropped|removed)"),
+            clue(
+                SHOWS,
+                r"(?:Volta|Pascal|Maxwell|Kepler).{0,60}(?:not supported|no longer supported|unsupported|dropped|removed)",
+            ),
+            clue(0.94, Check(_card_older_than_build)),
         ),
         explains=("framework-build-lacks-gpu-arch",),
         mend=(
@@ -297,8 +321,10 @@ RULES = (
             clue(SUGGESTS, r"cuda v\d+.{0,40}driver.{0,20}(?:old|insufficient)"),
             clue(SUGGESTS, r"(?:nvml|cuda) function not found"),
             clue(0.55, r"(?:update|upgrade) (?:your |the )?(?:NVIDIA |GPU |graphics |display )?driver"),
+            clue(0.94, r"nvidia driver is too old or missing"),
+            clue(0.92, r"symbol lookup for cu\w+ failed"),
         ),
-        explains=("driver-too-old-for-cuda-runtime", "ollama-runner-libs-missing"),
+        explains=("driver-too-old-for-cuda-runtime", "ollama-runner-libs-missing", "app-needs-cuda-toolkit-at-runtime"),
         mend=(
             step(
                 "Install the driver branch that the program names (Ollama: 550, and 570 for cards before Volta)",
@@ -497,7 +523,12 @@ RULES = (
             clue(SHOWS, r"No MIG devices found"),
             clue(
                 0.9,
-                seen(r"INTERNAL ASSERT FAILED", r"invalid device ordinal", r"No CUDA GPUs are available", r"no CUDA-capable device"),
+                seen(
+                    r"INTERNAL ASSERT FAILED",
+                    r"invalid device ordinal",
+                    r"No CUDA GPUs are available",
+                    r"no CUDA-capable device",
+                ),
                 seen(r"\bMIG\b"),
                 unless=(r"CUDA_VISIBLE_DEVICES[=:] ?['\"]?MIG-",),
             ),

@@ -417,7 +417,11 @@ RULES = (
             clue(SHOWS, r"DCGM_FR_THERMAL\w*"),
             clue(SUGGESTS, r"thermal(?:ly)? throttl"),
             clue(SUGGESTS, r"(?:Package|Core) temperature (?:is )?above threshold"),
-            clue(0.55, r"[Tt]hermal.{0,40}(?:throttl|slowdown|violation|limit)", unless=(r"Thermal Slowdown\s*: Not Active",)),
+            clue(
+                0.55,
+                r"[Tt]hermal.{0,40}(?:throttl|slowdown|violation|limit)",
+                unless=(r"Thermal Slowdown\s*: Not Active",),
+            ),
         ),
         mend=(
             step("Compare with its neighbours: one warm card of many has its own fan, paste or slot to look at"),

@@ -528,6 +528,11 @@ RULES = (
             ),
             clue(SUGGESTS, r"torch\.cuda.{0,60}(?:AMD|Radeon|ROCm|gfx)"),
             clue(HINTS, r"(?:ROCm|rocm|HIP).{0,120}\bcuda\b"),
+            clue(
+                HINTS,
+                printed(r"device ?= ?[\x27\"]cuda"),
+                unless=(r"[Ee]rror", r"Traceback", r"False\b", r"[Ww]arning"),
+            ),
         ),
         mend=_NOTHING,
         next_check="python -c 'import torch; print(torch.version.hip, torch.cuda.get_device_name(0))'",

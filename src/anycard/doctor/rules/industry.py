@@ -115,7 +115,6 @@ RULES = (
             clue(0.6, r"CUDA_(?:HOME|PATH)\b.{0,60}(?:not|unset|missing|None|empty)"),
             clue(HINTS, r"\bnvcc\b.{0,60}(?:not|missing)"),
         ),
-        explains=("driver-too-old-for-app",),
         mend=(
             step(
                 "Install the toolkit of the version that the build names", "sudo apt install cuda-toolkit-12-4", "linux"
@@ -155,6 +154,7 @@ RULES = (
             clue(SUGGESTS, r"[Ee]ngine set to GPU"),
             clue(HINTS, on("windows"), r"GPU (?:is )?idle"),
             clue(HINTS, r"(?:using|use|uses|running on|runs on|run on) (?:the )?CPU\b"),
+            clue(HINTS, r"no (?:GPU|CUDA|OptiX|compute) devices? (?:found|available|detected)", _APPS),
         ),
         mend=(
             step("Tick the card in the program's device list, and look into its console for the driver it recommends"),

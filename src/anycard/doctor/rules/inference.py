@@ -277,6 +277,7 @@ RULES = (
             clue(SUGGESTS, r"gpuSurveyResult"),
             clue(SUGGESTS, r"surveyHardware"),
             clue(HINTS, r"LM ?Studio"),
+            clue(0.9, r"GPU survey unsuccessful"),
         ),
         mend=(
             step(
@@ -500,6 +501,9 @@ RULES = (
             ),
             clue(SUGGESTS, r"amdgpu version file missing"),
             clue(HINTS, r"(?:ROCm|rocm).{0,80}(?:hang|timeout|timed out|stuck)"),
+            clue(0.75, r"failed to finish discovery before timeout"),
+            clue(SUGGESTS, r"failure during GPU discovery"),
+            clue(HINTS, r"bootstrap discovery took.{0,20}duration=[1-9]\d+\.?\d*s"),
         ),
         mend=(
             step("Install the AMD driver of the same major", "sudo amdgpu-install --usecase=dkms"),

@@ -64,7 +64,10 @@ RULES = (
                 r"(?:fp64|double(?: type|-precision| precision)?|64-bit float\w*).{0,60}(?:not supported|unsupported|is required|no native)",
                 _INTEL,
             ),
-            clue(0.9, r"(?:fp64|FP64|double).{0,40}(?:data type |math )?(?:is )?(?:unsupported|not supported) on (?:the )?current platform"),
+            clue(
+                0.9,
+                r"(?:fp64|FP64|double).{0,40}(?:data type |math )?(?:is )?(?:unsupported|not supported) on (?:the )?current platform",
+            ),
             clue(0.9, r"uses-fp64-math"),
             clue(SHOWS, r"aspect::fp64"),
             clue(SHOWS, r"OverrideDefaultFP64Settings"),

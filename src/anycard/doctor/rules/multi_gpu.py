@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anycard.doctor.rule import HINTS, SHOWS, SUGGESTS, Rule, clue, seen, step
+from anycard.doctor.rule import HINTS, SHOWS, SUGGESTS, Rule, clue, on, seen, step
 from anycard.doctor.shapes import Verdict
 
 _NCCL = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html"
@@ -19,6 +19,7 @@ RULES = (
             clue(0.93, r"Permission denied.{0,40}/dev/shm"),
             clue(SHOWS, r"shm_open.{0,60}(?:Permission denied|EACCES)"),
             clue(SHOWS, r"^drwxr-xr-x .* /dev/shm/?$"),
+            clue(0.4, r"unhandled system error"),
         ),
         explains=("dev-shm-too-small",),
         mend=(step("Give it its usual mode", "sudo chmod 1777 /dev/shm"),),
@@ -48,6 +49,8 @@ RULES = (
             clue(SUGGESTS, r"shared memory.{0,40}(?:too small|exhausted|full|limit)"),
             clue(0.55, r"shared memory.{0,80}(?:segment|size|shm|space|error)"),
             clue(0.55, r"/dev/shm"),
+            clue(0.55, on("container"), r"unhandled system error"),
+            clue(HINTS, r"unhandled system error"),
         ),
         mend=(
             step("Give it more", "docker run --shm-size=8g ...   # or --ipc=host"),
@@ -108,6 +111,7 @@ RULES = (
             clue(HINTS, r"Watchdog caught collective operation timeout"),
             clue(0.55, r"\b(?:P2P|p2p|peer.to.peer)\b.{0,80}(?:hang|fail|disable|error|not|slow)"),
             clue(HINTS, r"NCCL.{0,80}(?:hang|stuck|timeout)"),
+            clue(0.35, r"unhandled system error"),
         ),
         mend=(
             step(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anycard.doctor.rule import HINTS, SHOWS, SUGGESTS, Rule, clue, seen, step
+from anycard.doctor.rule import HINTS, SHOWS, SUGGESTS, Rule, clue, on, seen, step
 from anycard.doctor.shapes import Verdict
 
 _CLOUD = seen(
@@ -147,6 +147,13 @@ RULES = (
             clue(SUGGESTS, r"/usr/local/lib/python3\.\d+/dist-packages/torch.{0,160}Found no NVIDIA driver"),
             clue(0.55, r"\b[Cc]olab\b"),
             clue(0.55, r"\b[Kk]aggle\b"),
+            clue(
+                HINTS,
+                on("container"),
+                seen(
+                    r"Found no (?:Cycles|CUDA|OptiX|GPU) device", r"no (?:GPU|CUDA|OptiX) devices? (?:found|available)"
+                ),
+            ),
         ),
         explains=(
             "torch-cpu-only-build",

@@ -99,7 +99,11 @@ RULES = (
                 ),
             ),
             clue(0.9, r"\d{3}\.\d\d: (?:hang|crash|fail|TDR|freez)", r"\d{3}\.\d\d:(?: OK$| fine| works| good| pass)"),
-            clue(0.9, r"\d{3}\.\d\d\b.{0,20}\b(?:hangs?|crash\w*|fails?|TDR|freez\w*)\b", r"\d{3}\.\d\d\b.{0,20}(?: fine|works|good|stable)\b"),
+            clue(
+                0.9,
+                r"\d{3}\.\d\d\b.{0,20}\b(?:hangs?|crash\w*|fails?|TDR|freez\w*)\b",
+                r"\d{3}\.\d\d\b.{0,20}(?: fine|works|good|stable)\b",
+            ),
             clue(ALLOWS, _REMOVED),
             clue(ALLOWS, _TDR_EVENT),
             clue(ALLOWS, r"nvlddmkm"),
@@ -165,6 +169,12 @@ RULES = (
             ),
             clue(0.6, r"(?:[Rr]emote [Dd]esktop|\bRDP\b).{0,120}"),
             clue(HINTS, r"OpenGL.{0,80}(?:not|fail|version|error)"),
+            clue(
+                0.75,
+                on("windows"),
+                r"(?:[Uu]nable to|[Ff]ailed to|[Cc]ould not|[Cc]annot|[Cc]an.t) create .{0,20}OpenGL",
+            ),
+            clue(0.92, r"OpenGL", r"physical session"),
         ),
         mend=(
             step(

@@ -138,7 +138,12 @@ RULES = (
         clues=(
             clue(PROVES, r"\|\s+\d+ +\S.*\bTCC\b"),
             clue(SHOWS, on("wsl", "windows"), r"\bTCC\b"),
-            clue(0.93, on("wsl"), r"(?:Unable to determine the device handle|No devices were found|blocked by the operating system)", r"\bTCC\b"),
+            clue(
+                0.93,
+                on("wsl"),
+                r"(?:Unable to determine the device handle|No devices were found|blocked by the operating system)",
+                r"\bTCC\b",
+            ),
             clue(SHOWS, r"Driver Model.{0,40}Current\s*: TCC"),
             clue(SHOWS, r"Current\s*: TCC"),
         ),
