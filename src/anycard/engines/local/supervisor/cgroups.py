@@ -35,12 +35,16 @@ class Group:
         self.controllers = controllers
 
     def entrances(self) -> list[str]:
-        return [folder + "/cgroup.procs" for folder in self.folders]
+        """The files into which a process of one thread writes "0" to enter. Version 1 lets a thread in by ``tasks`` without the lock over
+        all processes that ``cgroup.procs`` takes, which costs a start 10-20 ms."""
+        return [
+            folder + ("/tasks" if os.path.exists(folder + "/tasks") else "/cgroup.procs") for folder in self.folders
+        ]
 
     def pids(self) -> set[int]:
         found: set[int] = set()
-        for path in self.entrances():
-            found.update(int(pid) for pid in _read(path).split())
+        for folder in self.folders:
+            found.update(int(pid) for pid in _read(folder + "/cgroup.procs").split())
         return found
 
     def oom_kills(self) -> int:
