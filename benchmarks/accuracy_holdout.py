@@ -45,7 +45,7 @@ def _constants() -> list[Constants]:
     return [
         replace(FITTED, activation_factor=factor, reserve=reserve, logit_bytes=logits)
         for factor in (1.0, 1.05, 1.1, 1.15, 1.2)
-        for reserve in (1.0, 1.04, 1.08, 1.12)
+        for reserve in (1.0, 1.06, 1.12, 1.18)
         for logits in (10.0, 12.0, 14.0)
     ]
 

@@ -72,7 +72,7 @@ def _of_job(path: Path, hours: str | None) -> Work:
     else:
         seconds, assumed = _HOUR, ("item_s: one hour, as nobody said (--hours)",)
     base = find_card(asked.card, card_specs()) if asked.card else None
-    least = asked.card_memory_bytes or 0
+    least = asked.card_memory_bytes or (base.memory_bytes if base else None) or 0
 
     def seconds_on(spec: CardSpec) -> float | None:
         if spec.vendor == "cpu":

@@ -54,6 +54,7 @@ class Wish:
     vendors: frozenset[str] = frozenset()
     regions: frozenset[str] = frozenset()
     cost_max: Decimal | None = None
+    patience: float = 10.0  # places so many times as slow as the fastest rank last, however little they cost
     runs_a_week: float = 1.0
 
 
@@ -116,7 +117,8 @@ def advise(
             kept.append(candidate)
         else:
             rejected.append(Rejected(candidate.name, reason))
-    ranked = tuple(sorted(kept, key=lambda candidate: _order(candidate, wish)))
+    fastest = min((candidate.hours for candidate in kept), default=0.0)
+    ranked = tuple(sorted(kept, key=lambda candidate: _order(candidate, wish, fastest)))
     even, note = _break_even(ranked, hardware, currency, rates)
     rule = _rule_of_thumb(ranked, wish)
     chosen = ranked[0].place if ranked else None
@@ -142,10 +144,10 @@ def _forbidden(candidate: Candidate, wish: Wish) -> Text | None:
     return None
 
 
-def _order(candidate: Candidate, wish: Wish) -> tuple[Decimal | float, ...]:
+def _order(candidate: Candidate, wish: Wish, fastest_h: float) -> tuple[bool, Decimal | float, Decimal | float]:
     if wish.by == "time":
-        return (candidate.hours_high, candidate.cost)
-    return (candidate.cost, candidate.hours_high)
+        return (False, candidate.hours_high, candidate.cost)
+    return (wish.by == "cost" and candidate.hours > fastest_h * wish.patience, candidate.cost, candidate.hours_high)
 
 
 def _reason(ranked: Sequence[Candidate], wish: Wish, currency: str) -> Text:

@@ -85,15 +85,17 @@ def advise(
     )
     candidates = [*_here(work, decimal(here_per_h, "--here-per-h")), *_cpu(work)]
     candidates += _rented(work, load_offers(offers) if offers else shipped_offers(), exchange, currency)
-    hardware = _hardware(work, buy, life, watts, kwh, currency)
+    hardware, told = _hardware(candidates, buy, life, watts, kwh, exchange, currency)
     answer = rank(candidates, wish, currency=currency, hardware=hardware, rates=exchange)
     if json:
         body = answer.to_json()
         body["ranked"] = body["ranked"][:limit]
         body["rejected"] = body["rejected"][:limit]
-        document({"schema": "anycard.advice/1", "job": work.name, "by": wish.by, "assumed": list(work.assumed), **body})
+        document(
+            {"schema": "anycard.advice/1", "job": work.name, "by": wish.by, "assumed": [*work.assumed, *told], **body}
+        )
     else:
-        _print(answer, work, limit)
+        _print(answer, [*work.assumed, *told], limit)
     return 0 if answer.choice else 3
 
 
@@ -164,27 +166,40 @@ def _rented(work: Work, offers: Any, exchange: Any, currency: str) -> list[Any]:
     return found
 
 
-def _hardware(work: Work, buy: str | None, life: str, watts: str, kwh: str, currency: str) -> Any:
+def _hardware(
+    candidates: list[Any], buy: str | None, life: str, watts: str, kwh: str, exchange: Any, currency: str
+) -> tuple[Any, list[str]]:
+    """What would be bought instead, and what was assumed of it. Without --buy the cheapest rented card at its launch price."""
     from decimal import Decimal
 
     from anycard.offers.own import Hardware
+    from anycard.sizing.files import card_by_name
 
-    price = decimal(buy, "--buy")
+    rented = [one for one in candidates if one.quote is not None]
+    cheapest = min(rented, key=lambda one: one.cost, default=None)
+    if cheapest is None:
+        return None, []
+    spec = card_by_name(cheapest.card)
+    price, assumed = decimal(buy, "--buy"), []
     if price is None:
-        return None
-    zero = Decimal(0)
-    return Hardware(
-        card=work.card or "a machine",
+        if spec.msrp_usd is None:
+            return None, []
+        price = exchange.convert(Decimal(str(spec.msrp_usd)), "USD", currency)
+        assumed.append(f"buying: a {spec.model} at its launch price, nothing else around it (--buy)")
+    drawn = decimal(watts, "--watts") or Decimal(str(spec.tdp_w or 0))
+    hardware = Hardware(
+        card=spec.model,
         card_count=1,
         card_price=price,
         currency=currency,
         life_years=decimal(life, "--life") or Decimal(4),
-        watts=decimal(watts, "--watts") or zero,
-        electricity_per_kwh=decimal(kwh, "--kwh") or zero,
+        watts=drawn,
+        electricity_per_kwh=decimal(kwh, "--kwh") or Decimal(0),
     )
+    return hardware, assumed
 
 
-def _print(answer: Any, work: Work, limit: int) -> None:
+def _print(answer: Any, assumed: list[str], limit: int) -> None:
     from anycard.offers.money import shown
 
     say(said(answer.reason))
@@ -208,7 +223,7 @@ def _print(answer: Any, work: Work, limit: int) -> None:
     if answer.rule_agrees is not None:
         agrees = _("as computed") if answer.rule_agrees else _("unlike what was computed")
         say(_("the rule of thumb says: {rule}, {agrees}", rule=rule, agrees=agrees))
-    for text in work.assumed:
+    for text in assumed:
         note(_("assumed: {text}", text=safe(text)))
     for one in answer.rejected[:limit]:
         note(_("ruled out: {name}: {reason}", name=safe(one.name), reason=said(one.reason)))
