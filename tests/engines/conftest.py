@@ -16,6 +16,7 @@ import pytest
 
 from anycard.config import Paths
 from anycard.engines.local.engine import LocalEngine
+from anycard.engines.local.launch import home_key
 from anycard.engines.protocol import AttemptSpec, AttemptStatus, OpenAttempt, Phase
 
 PATIENCE_S = 60  # not a measure of anything: how long until a hang is called a hang
@@ -64,8 +65,19 @@ class Rig:
         if pid is not None and is_alive(pid):
             os.kill(pid, signal.SIGTERM)
             await until(lambda: not is_alive(pid))
+        self._kill_leftovers()
         log = self.paths.home / "supervisor.log"
         assert "Traceback" not in log.read_text(), log.read_text()
+
+    def _kill_leftovers(self) -> None:
+        """Of a test that failed half-way."""
+        mark = f"ANYCARD_ATTEMPT_ID={home_key(self.paths)}:".encode()
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (folder / "environ").read_bytes():
+                    os.kill(int(folder.name), signal.SIGKILL)
+            except OSError:
+                continue  # not ours, or gone
 
     async def connect(self, attempts: list[OpenAttempt]) -> None:
         self._pump = asyncio.create_task(self._take())

@@ -205,6 +205,22 @@ def test_asked_twice_it_runs_once(rig: Any) -> None:
     asyncio.run(scenario())
 
 
+def test_of_many_shims_of_one_attempt_one_runs_it(base: Path) -> None:
+    """As when supervisors are killed and replaced faster than a shim can claim."""
+    from anycard.engines.local.supervisor.spawn import CLAIM_FAILED, spawn
+
+    spec = {
+        "id": 1, "folder": str(base / "attempt"), "argv": ["/bin/sh", "-c", "echo ran >>ledger; exit 3"], "cwd": str(base),
+        "env": {"PATH": os.environ["PATH"]}, "uid": None, "gid": None, "umask": 0o022, "header": "begins\n",
+    }  # fmt: skip
+    pids = [spawn(spec, {}, "home:1", "boot", []) for _ in range(30)]
+    codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+    assert sorted(codes) == [3] + [CLAIM_FAILED] * 29
+    assert (base / "ledger").read_text() == "ran\n"
+    assert (base / "attempt" / "log").read_text() == "begins\n"
+    assert (base / "attempt" / "exit").read_text() == "exited 3\n"
+
+
 def test_a_log_of_50_mb_is_whole(rig: Any) -> None:
     async def scenario() -> None:
         async with rig:

@@ -1,28 +1,30 @@
-# anycard attempt
 # What stands around one program: claims the attempt, runs the program in the foreground, writes down how it ended.
-# Given to `sh -c` whole (comments taken out), so an upgrade never changes a script that is being run.
-# $1 folder  $2 boot id  $3 note (JSON the supervisor wants back)  $4 log header  $5 cwd  $6 umask  $7... the program
+# Given whole in $_anycard_shim to `sh -c 'eval "$_anycard_shim"'`, so an upgrade never changes a script that is being run, `ps` shows the
+# program and not this, and in shared mode nobody needs to read our files. Comment lines are taken out before.
+# $1 folder  $2 cwd  $3 umask  $4... the program
+# $_anycard_boot boot id  $_anycard_note JSON the supervisor wants back  $_anycard_header first lines of the log
 # Only builtins: the program's own process is the one fork. Variables carry a prefix so as not to overwrite the program's.
 trap : TERM INT HUP
 umask 077
 set -C
 _anycard_folder=$1
-_anycard_umask=$6
+_anycard_cwd=$2
+_anycard_umask=$3
+shift 3
 _anycard_stat=
 [ -r /proc/self/stat ] && read -r _anycard_stat </proc/self/stat
 # noclobber makes this an exclusive create: of all who try, one goes on.
-{ printf '%s\n%s\n%s\n%s\n' "$$" "$_anycard_stat" "$2" "$3" >"$1/started"; } 2>/dev/null || exit 120
+{ printf '%s\n%s\n%s\n%s\n' "$$" "$_anycard_stat" "$_anycard_boot" "$_anycard_note" >"$_anycard_folder/started"; } 2>/dev/null || exit 120
 _anycard_refuse() {
   printf 'cannot-start %s\n' "$1" >"$_anycard_folder/exit"
   exit 121
 }
-[ -z "$4" ] || printf '%s' "$4"
-if ! cd -- "$5" 2>/dev/null; then
-  [ -d "$5" ] && _anycard_refuse cwd-refused
+[ -z "$_anycard_header" ] || printf '%s' "$_anycard_header"
+if ! cd -- "$_anycard_cwd" 2>/dev/null; then
+  [ -d "$_anycard_cwd" ] && _anycard_refuse cwd-refused
   _anycard_refuse cwd-missing
 fi
-unset OLDPWD
-shift 6
+unset OLDPWD _anycard_shim _anycard_boot _anycard_note _anycard_header
 case $1 in
 */*)
   [ -e "$1" ] || _anycard_refuse program-missing

@@ -33,11 +33,10 @@ class SpawnError(Exception):
 
 
 def _script(name: str) -> str:
-    """A shell script beside this package without its comments, its first line (its name in ``ps``) excepted."""
+    """A shell script beside this package, without its comment lines."""
     folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     with open(f"{folder}/{name}", encoding="utf-8") as file:
-        first, *rest = file.read().splitlines()
-    return "\n".join([first, *(line for line in rest if line.strip() and not line.lstrip().startswith("#"))])
+        return "".join(line for line in file if line.strip() and not line.lstrip().startswith("#"))
 
 
 _SHIM = _script("shim.sh")
@@ -50,9 +49,15 @@ def spawn(spec: dict[str, Any], note: dict[str, Any], mark: str, boot_id: str, e
     try:
         user = None if uid is None else _user(uid, spec["gid"])
         _make_folder(folder, uid, None if user is None else user[0])
-        argv = _argv(spec, note, boot_id)
-        env = dict(spec["env"])
-        env[processes.MARK] = mark
+        argv = _argv(spec)
+        env = {
+            **spec["env"],
+            processes.MARK: mark,
+            "_anycard_shim": _SHIM,
+            "_anycard_boot": boot_id,
+            "_anycard_note": json.dumps(note),
+            "_anycard_header": spec["header"],
+        }
         if user is not None or entrances:
             return _fork(argv, env, folder + "/log", entrances, uid, user)
         actions: list[tuple[Any, ...]] = [
@@ -75,7 +80,7 @@ def _in_words(number: int | None, where: str | None) -> SpawnError:
     return SpawnError(f"{where}: {reason}" if where else reason, disk_full=number in (errno.ENOSPC, errno.EDQUOT))
 
 
-def _argv(spec: dict[str, Any], note: dict[str, Any], boot_id: str) -> list[str]:
+def _argv(spec: dict[str, Any]) -> list[str]:
     program = [str(part) for part in spec["argv"]]
     if not program:
         raise SpawnError("there is no command to run")
@@ -83,8 +88,16 @@ def _argv(spec: dict[str, Any], note: dict[str, Any], boot_id: str) -> list[str]
     odd = [f"{name}={value}" for name, value in spec["env"].items() if name in _SHELLS_OWN or not _spellable(name)]
     if odd and "=" not in program[0]:
         program = ["/usr/bin/env", *odd, *program]
-    command = ["/bin/sh", "-c", _SHIM, "anycard", spec["folder"], boot_id, json.dumps(note), spec["header"]]
-    return [*command, spec["cwd"], f"{spec['umask']:o}", *program]
+    return [
+        "/bin/sh",
+        "-c",
+        'eval "$_anycard_shim"',
+        "anycard",
+        spec["folder"],
+        spec["cwd"],
+        f"{spec['umask']:o}",
+        *program,
+    ]
 
 
 def _spellable(name: str) -> bool:
