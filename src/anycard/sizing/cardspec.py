@@ -90,7 +90,7 @@ def parse_card_rows(rows: Iterable[Mapping[str, str]]) -> tuple[CardSpec, ...]:
                     tdp_w=_scaled(row["tdp_w"], 1),
                     architecture=row["architecture"],
                     msrp_usd=_scaled(row["msrp_usd"], 1),
-                    source=row["source"],
+                    source=row["source"] or row["figures"],
                 )
             )
     return tuple(specs)

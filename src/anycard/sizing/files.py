@@ -244,7 +244,8 @@ def card_by_name(name: str) -> CardSpec:
     import difflib
 
     models = list(dict.fromkeys(spec.model for spec in card_specs()))
-    near = difflib.get_close_matches(name, models, n=3, cutoff=0.3)
+    plain = {re.sub(r"^(geforce|radeon|tesla|apple) ", "", model.lower()): model for model in models}
+    near = [plain[name] for name in difflib.get_close_matches(name.lower(), list(plain), n=3, cutoff=0.3)]
     raise NotFoundError(
         "no card is called {name} in the table",
         hint="near it: {near}",

@@ -181,7 +181,8 @@ class _Cursor:
         return self.take(self._string_length())
 
     def _skip_string(self) -> None:
-        self.offset += self._string_length()
+        length = self._string_length()  # moves the offset itself
+        self.offset += length
 
     def _string_length(self) -> int:
         length: int = self.number("<Q")

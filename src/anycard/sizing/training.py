@@ -30,10 +30,11 @@ class Constants:
     """What was fitted on measured runs (docs/sizing.md has the errors on models that the fit did not see).
 
     ``activation_factor``: peak over count for activations without checkpointing (litgpt LoRA rows). ``reserve``: what the
-    allocator holds over what changes during a step, where the card's own figure was measured (Qwen LoRA rows). ``logit_bytes``: bf16 logits, FP32 copy, FP32
-    and bf16 gradients; ``logit_bytes_packed``: with GPTQ weights part of it was not seen. ``logit_bytes_chunked``: bf16 logits,
-    soft-max and gradient (litgpt, torchtune cut the loss in pieces). ``table_bytes``: a trained embedding or head under PEFT's
-    modules_to_save and ZeRO-2, everything. Both factors lean to the high side: running out of memory costs more than room to spare.
+    allocator holds over what changes during a step, where the card's own figure was measured (Qwen LoRA rows). ``logit_bytes``: bf16
+    logits, FP32 copy, FP32 and bf16 gradients; ``logit_bytes_packed``: with GPTQ weights part of it was not seen.
+    ``logit_bytes_chunked``: bf16 logits, soft-max and gradient (litgpt, torchtune cut the loss in pieces). ``table_bytes``: a trained
+    embedding or head under PEFT's modules_to_save and ZeRO-2, everything. Both factors lean to the high side: running out of memory
+    costs more than room to spare.
     """
 
     activation_factor: float = 1.15
