@@ -37,7 +37,7 @@ bench: $(DEV_STAMP)
 	$(BIN)/python -m benchmarks.daemon
 
 i18n: $(DEV_STAMP)  ## extract new messages, merge them into the Chinese catalogue, compile it
-	$(BIN)/python -m tools.catalogue
+	$(BIN)/python tools/i18n.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

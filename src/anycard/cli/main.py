@@ -160,10 +160,17 @@ def _global_options(
     no_start: Annotated[
         bool, typer.Option("--no-start", help=_("Fail when no daemon runs instead of starting it"))
     ] = False,
-    version: Annotated[bool, typer.Option("--version", help=_("Print the version and exit"))] = False,
+    version: Annotated[
+        bool,
+        # eager: read before a missing verb is an error
+        typer.Option("--version", is_eager=True, callback=_version, help=_("Print the version and exit")),
+    ] = False,
 ) -> None:
     """Read before, by ``_split``; they stand here so that the help page lists them."""
-    if version:
+
+
+def _version(asked: bool) -> None:
+    if asked:
         sys.stdout.write(f"anycard {__version__}\n")
         raise typer.Exit
 
@@ -200,3 +207,7 @@ def _crashed(kind: type[BaseException], error: BaseException, trace: TracebackTy
     sys.__excepthook__(kind, error, trace)
     sys.stderr.flush()
     os._exit(AnycardError.exit_code)
+
+
+if __name__ == "__main__":
+    main()
