@@ -55,16 +55,16 @@ def line(value: Mapping[str, Any]) -> None:
 
 def report(error: AnycardError, *, as_json: bool) -> None:
     """Says what went wrong on stderr, and as a JSON document on stdout when the caller asked for JSON."""
-    for fault in error.faults:
+    # From the daemon they are the API's JSON already; of a file read here they are what the parser made.
+    faults = [fault if isinstance(fault, Mapping) else fault.to_json() for fault in error.faults]
+    for fault in faults:
         note(_fault(fault))
     said = _("nothing was submitted") if error.code == "job-file" else sentence(error.message, error.params)
     note(f"anycard: {said}")
     if error.hint:
         note("  " + sentence(error.hint, error.params))
     if as_json:
-        document(
-            {"schema": "anycard.error/1", "error": error.to_json(), "faults": [dict(fault) for fault in error.faults]}
-        )
+        document({"schema": "anycard.error/1", "error": error.to_json(), "faults": [dict(fault) for fault in faults]})
 
 
 def sentence(msgid: str, params: Mapping[str, Any] | None = None) -> str:

@@ -63,7 +63,7 @@ def _of_job(path: Path, hours: str | None) -> Work:
         note(_("{count} jobs in the file: the first one is taken", count=len(jobs)))
     demands = job.resources.demands(Ask())
     asked = next((demand for demand in demands if demand.card_count), demands[0])
-    items, parallel = _items(job, path)
+    items, parallel = _items(job)
     assumed: tuple[str, ...] = ()
     if hours is not None:
         seconds = length(hours, "--hours")
@@ -96,12 +96,12 @@ def _of_job(path: Path, hours: str | None) -> Work:
     )
 
 
-def _items(job: Any, path: Path) -> tuple[int, int]:
+def _items(job: Any) -> tuple[int, int]:
     if job.own.foreach is None:
         return 1, 1
     from anycard.jobs.file.resolve import resolve
 
-    spec = resolve(job, cwd=str(path.resolve().parent), environ=dict(os.environ)).spec
+    spec = resolve(job, cwd=str(Path.cwd()), environ=dict(os.environ)).spec
     return spec.n_items, spec.parallel or spec.n_items
 
 
