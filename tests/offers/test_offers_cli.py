@@ -1,0 +1,159 @@
+"""fit, offers, quote and advise as a person calls them: one JSON document, exit codes of the contract, no daemon."""
+
+from __future__ import annotations
+
+import json
+import sys
+from decimal import Decimal
+
+import pytest
+
+from anycard.cli import main as cli
+
+JOB = """\
+name: train
+resources: {accelerators: "A100-80GB:1"}
+run: python train.py
+anycard: {time_limit: 160h}
+"""
+OFFERS = """\
+provider,instance,card,card_count,currency,on_demand_per_h,billing_granularity,source_date
+Mine,hourly,A100-80GB,1,CNY,4,per hour,2026-11-01
+Mine,secondly,A100-80GB,1,CNY,4,per second,2026-11-01
+Mine,unknown,A100-80GB,1,CNY,0.00,per second,2026-11-01
+"""
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch, capsys):
+    (tmp_path / "job.yaml").write_text(JOB)
+    (tmp_path / "mine.csv").write_text(OFFERS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ANYCARD_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("ANYCARD_LANG", "en")
+
+    def run(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["anycard", *words])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return run
+
+
+def test_fit_prints_one_document(call):
+    code, out, _ = call(
+        "fit", "Qwen3-8B", "--task", "infer", "--context", "8192", "--batch", "1", "--card", "RTX 4090", "--json"
+    )
+    body = json.loads(out)
+    assert code == 0
+    assert sum(part["size_bytes"] for part in body["breakdown"]) == body["total_bytes"]
+    assert body["low_bytes"] <= body["total_bytes"] <= body["high_bytes"]
+    assert body["fits"][0]["verdict"] == "fits"
+
+
+def test_fit_that_does_not_fit_exits_1_with_options(call):
+    code, out, _ = call("fit", "Llama-3.1-70B", "--task", "full", "--card", "RTX 4090", "--json")
+    assert code == 1
+    assert {"name", "total_bytes", "fits", "price"} <= json.loads(out)["options"][0].keys()
+
+
+@pytest.mark.parametrize("task", ["infer", "lora", "qlora", "full", "train"])
+def test_fit_for_a_person(call, task):
+    code, out, _ = call("fit", "Qwen3-0.6B", "--task", task, "--card", "RTX 4090", "--context", "512")
+    assert code == 0 and "total" in out
+
+
+def test_fit_on_a_card_without_figures_is_undecided(call):
+    code, out, _ = call("fit", "Qwen3-8B", "--card", "MTT S80", "--json")
+    assert code == 3 and json.loads(out)["fits"][0]["fits"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("fit",), 2),
+        (("fit", "Qwen3-8B", "--task", "fly"), 2),
+        (("fit", "Qwen3-8B", "--server", "x"), 2),
+        (("fit", "Qwen3-8B", "--cache", "x"), 2),
+        (("fit", "nothing-like-this"), 3),
+        (("fit", "Qwen3-8B", "--card", "banana"), 3),
+        (("quote", "job.yaml", "--offer", "none"), 2),
+        (("quote", "missing.yaml", "--offer", "none"), 3),
+        (("quote", "job.yaml", "--offers", "mine.csv", "--offer", "mine-unknown"), 2),
+        (("quote", "job.yaml", "--offers", "mine.csv", "--offer", "mine-hourly", "--hours", "soon"), 2),
+        (("advise", "job.yaml", "--by", "luck"), 2),
+        (("advise", "job.yaml", "--by", "deadline"), 2),
+        (("offers", "--card", "banana"), 3),
+        (("offers", "--offers", "missing.csv"), 3),
+    ],
+)
+def test_mistakes_are_answered_without_a_traceback(call, words, code):
+    got, _, err = call(*words)
+    assert got == code
+    assert "Traceback" not in err
+
+
+def test_quote_of_160_hours(call):
+    code, out, _ = call("quote", "job.yaml", "--offers", "mine.csv", "--offer", "mine-hourly", "--json")
+    body = json.loads(out)
+    assert code == 0
+    assert [line["amount"] for line in body["lines"] if line["name"] == "compute"] == ["640.00"]
+    assert sum(Decimal(line["amount"]) for line in body["lines"]) == Decimal(body["total"])
+
+
+def test_ten_minutes_by_hour_and_by_second(call):
+    totals = []
+    for name in ("mine-hourly", "mine-secondly"):
+        _, out, _ = call("quote", "job.yaml", "--offers", "mine.csv", "--offer", name, "--hours", "10m", "--json")
+        totals.append(Decimal(json.loads(out)["total"]))
+    assert round(totals[0] / totals[1], 2) == 6
+
+
+def test_quote_for_a_person_says_what_is_unknown(call):
+    _, out, err = call(
+        "quote", "job.yaml", "--offers", "mine.csv", "--offer", "mine-hourly", "--out-gb", "10", "--currency", "USD"
+    )
+    assert "total" in out and "egress_per_gb" in err
+
+
+def test_offers_have_ids_and_ages(call):
+    code, out, _ = call("offers", "--offers", "mine.csv", "--json")
+    body = json.loads(out)
+    assert code == 0
+    assert [one["id"] for one in body["offers"]] == ["mine-hourly", "mine-secondly", "mine-unknown"]
+    assert body["offers"][2]["on_demand_per_h"] is None
+    assert body["offers"][0]["age_days"] is not None
+
+
+def test_every_shipped_offer_with_a_price_can_be_quoted(call):
+    _, out, _ = call("offers", "--card", "A100-80GB", "--json")
+    for one in json.loads(out)["offers"][:5]:
+        if one["on_demand_per_h"]:
+            code, text, _ = call("quote", "job.yaml", "--offer", one["id"], "--json")
+            assert code == 0 and Decimal(json.loads(text)["total"]) > 0
+
+
+def test_advice_names_a_choice_and_a_runner_up(call):
+    code, out, _ = call("advise", "job.yaml", "--json", "--buy", "15000", "--watts", "400", "--kwh", "0.2")
+    body = json.loads(out)
+    assert code == 0
+    assert body["choice"] and body["runner_up"] and body["reason"]
+    assert "hours_per_week" in body["break_even"] and body["rule_of_thumb"]["says"] in ("rent", "local")
+
+
+def test_advice_for_a_model(call):
+    code, out, _ = call("advise", "SmolLM2-135M", "--tokens", "1000")
+    assert code == 0 and out
+
+
+def test_data_that_stays_leaves_the_cards_of_others(call):
+    _, out, _ = call("advise", "Qwen3-0.6B", "--data-stays", "--json")
+    assert {one["place"] for one in json.loads(out)["ranked"]} <= {"here", "cpu"}
+
+
+def test_a_job_without_a_length_is_priced_for_an_hour_and_says_so(call, tmp_path):
+    (tmp_path / "bare.yaml").write_text("run: echo hi\nresources: {accelerators: A100}\n")
+    _, out, _ = call("quote", "bare.yaml", "--offers", "mine.csv", "--offer", "mine-secondly", "--json")
+    assert any("one hour" in text for text in json.loads(out)["assumed"])
