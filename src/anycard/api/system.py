@@ -18,6 +18,7 @@ from anycard.jobs.states import JobState
 from anycard.jobs.turn import Turn
 from anycard.model.end_reason import EndReason
 from anycard.model.instant import rfc3339
+from anycard.model.text import Text
 from anycard.store.backup import back_up
 from anycard.store.engine import Store
 from anycard.store.prune import prune
@@ -36,6 +37,11 @@ class System:
         self._mode = mode
         self._end = end
         self._started = now()
+        self._damage: Text | None = None  # of the store, found while it is in use
+
+    def note_damage(self, what: Text) -> None:
+        """The store was found damaged while it is in use: `anycard status` says so from now on."""
+        self._damage = what
 
     async def cards(self) -> dict[str, Any]:
         machine = self._dispatcher.machine
@@ -48,7 +54,7 @@ class System:
             state = states.get(card.id)
             attempt = self._dispatcher.board.attempts.get(granted.get(card.id, -1))
             row["free"] = state.free if state else None
-            row["not_free_because"] = str(state.why) if state and state.why else None
+            row |= _told("not_free_because", state.why if state else None)
             row["job"] = attempt.job_id if attempt else None
             row["item"] = attempt.item if attempt else None
             if not card.is_accelerator:
@@ -60,7 +66,6 @@ class System:
     async def status(self) -> dict[str, Any]:
         by_state = await asyncio.to_thread(self._counts)
         moment = now()
-        paused = self._dispatcher.machine.paused
         return {
             "schema": "anycard.status/1",
             "version": anycard.__version__,
@@ -69,7 +74,8 @@ class System:
             "mode": self._mode,
             "started_at": rfc3339(self._started.utc_s),
             "uptime_s": round(moment.seconds_since(self._started), 3),
-            "paused": str(paused) if paused else None,
+            **_told("paused", self._dispatcher.machine.paused),
+            **_told("damage", self._damage),
             "jobs": {state.value: by_state.get(state.value, 0) for state in JobState},
             "attempts_running": len(self._dispatcher.board.attempts),
             "engine": self._dispatcher.engine.name,
@@ -100,3 +106,12 @@ class System:
     def _counts(self) -> dict[str, int]:
         with self._store.read() as connection:
             return counts_by_state(connection)
+
+
+def _told(name: str, text: Text | None) -> dict[str, Any]:
+    """A sentence three times: in English, and as key and values for faces that translate."""
+    return {
+        name: str(text) if text else None,
+        f"{name}_msgid": text.msgid if text else None,
+        f"{name}_params": dict(text.params) if text else None,
+    }

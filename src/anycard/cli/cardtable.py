@@ -54,12 +54,14 @@ def _holder(card: Json) -> str:
 def _why(card: Json) -> str:
     if card.get("health_reason_msgid"):
         return sentence(card["health_reason_msgid"], card.get("health_reason_params"))
-    return safe(card.get("not_free_because") or "")
+    if card.get("not_free_because_msgid"):
+        return sentence(card["not_free_because_msgid"], card.get("not_free_because_params"))
+    return ""
 
 
 def problem_lines(problem: Json) -> list[str]:
     """A vendor that could not be asked: what is wrong, and the mend where one is known."""
-    lines = [f"{safe(problem['vendor'])}: {sentence(problem['what_msgid'], problem.get('what_params'))}"]
+    lines = [f"{safe(problem['vendor'])}: {sentence(problem['reason_msgid'], problem.get('reason_params'))}"]
     if problem.get("mend_msgid"):
         lines.append("  " + sentence(problem["mend_msgid"], problem.get("mend_params")))
     return lines

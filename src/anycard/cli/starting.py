@@ -17,6 +17,7 @@ from anycard.errors import ConflictError, UnavailableError
 _READY_S = 20.0  # it is ready in under 2 s; a loaded machine is given more before it counts as failed
 _LOOK_S = 0.02
 _TAIL_BYTES = 4000
+_DAEMONS_OWN = frozenset(("ANYCARD_HOME", "ANYCARD_DATABASE_URL", "ANYCARD_DISK_PAUSE_BYTES"))  # what it reads itself
 
 
 def daemon_argv(home: Paths, *, shared: bool = False, port: int | None = None) -> list[str]:
@@ -26,6 +27,14 @@ def daemon_argv(home: Paths, *, shared: bool = False, port: int | None = None) -
     if port is not None:
         argv += ["--port", str(port)]
     return argv
+
+
+def daemon_environment() -> dict[str, str]:
+    """Ours, without what a job's program gets: a daemon started from within an attempt must not carry the mark by which the attempt's
+    processes are found and ended."""
+    return {
+        name: value for name, value in os.environ.items() if not name.startswith("ANYCARD_") or name in _DAEMONS_OWN
+    }
 
 
 def start_daemon(home_flag: str | None, *, shared: bool = False, port: int | None = None) -> str:
@@ -54,6 +63,7 @@ def start_daemon(home_flag: str | None, *, shared: bool = False, port: int | Non
                 stdout=said,
                 stderr=log,
                 cwd=home.home,
+                env=daemon_environment(),
                 start_new_session=True,
                 close_fds=True,
             )

@@ -19,6 +19,7 @@ from anycard.api.caller import Gate
 from anycard.api.server import Server, listen_loopback, listen_unix
 from anycard.api.system import System
 from anycard.config import Paths, paths
+from anycard.daemon.storecare import look_after_store
 from anycard.engines.local.engine import LocalEngine
 from anycard.errors import AnycardError, ConflictError, UnavailableError
 from anycard.host.live import LiveHost
@@ -86,6 +87,9 @@ async def _run(
         asyncio.create_task(_every(PROBE_S, machine.look, dispatcher), name="cards"),
         asyncio.create_task(_every(DISK_WATCH_S, machine.look_at_disk, dispatcher), name="disk"),
     }
+    care = asyncio.create_task(
+        look_after_store(store, where, lambda: dispatcher.board, system.note_damage), name="store care"
+    )
     stop = asyncio.create_task(ended.wait(), name="signals")
     log.info("ready: home %s, pid %d", where.home, os.getpid())
     _tell_service_manager("READY=1")
@@ -94,8 +98,8 @@ async def _run(
     dispatcher.stop()
     server.should_exit = True
     by_name = {task.get_name(): task for task in tasks}
-    for name in ("cards", "disk"):
-        by_name[name].cancel()
+    for look in (by_name["cards"], by_name["disk"], care):
+        look.cancel()
     await asyncio.wait({by_name["dispatcher"], by_name["server"]}, timeout=10)
     where.socket.unlink(missing_ok=True)
     for task in done - {stop}:

@@ -14,9 +14,9 @@ from anycard.scheduling.plan import CardState, HostState
 def host_state(board: Board, cards: Collection[Card], *, ours: Collection[int], locked: Mapping[str, str]) -> HostState:
     """``ours``: pids of programs that belong to attempts. ``locked``: card id -> who else on this machine holds it, in words."""
     cpus, memory, granted = board.granted()
-    cpu = next(card for card in cards if not card.is_accelerator)
-    total_cpus = cpu.cores or 1.0
-    total_memory = cpu.memory_bytes or 0
+    cpu = next((card for card in cards if not card.is_accelerator), None)  # None: nobody has looked yet
+    total_cpus = (cpu.cores or 1.0) if cpu else 0.0
+    total_memory = (cpu.memory_bytes or 0) if cpu else 0
     states = []
     for card in cards:
         if card.is_accelerator:

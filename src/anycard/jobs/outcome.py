@@ -53,7 +53,8 @@ def classify(
     ``log_tail`` is the end of the log as text, looked at only when the program failed. ``this_boot`` False: the machine restarted since.
     """
     if status.start_failure is not None:
-        return Outcome(EndReason.START_FAILED, Text("could not start: {why}", {"why": status.start_failure}))
+        reason = EndReason.DISK_FULL if status.disk_full else EndReason.START_FAILED
+        return Outcome(reason, Text("could not start: {why}", {"why": status.start_failure}))
     code = status.exit_code
     if code == 0:
         return Outcome(EndReason.SUCCEEDED, None)
@@ -67,7 +68,7 @@ def classify(
     if stopped_for is not None:
         return Outcome(stopped_for, _STOPPED.get(stopped_for))
     if status.lost:
-        if not this_boot:
+        if status.rebooted or not this_boot:
             return Outcome(EndReason.HOST_LOST, Text("the machine restarted while it ran"))
         return Outcome(EndReason.OUTCOME_UNKNOWN, Text("its process is gone and nobody saw how it ended"))
     if is_setup:

@@ -8,13 +8,15 @@ import os
 from collections.abc import Collection, Iterator
 from functools import cached_property
 
+import psutil
+
 from anycard.cards.probe import Inventory, probe, readings
 from anycard.config import Paths
 from anycard.host.host import Host
 from anycard.jobs.board import PREPARE, Attempt, Board, OpenJob
 from anycard.jobs.cardlocks import CardLocks
 from anycard.jobs.hostview import host_state
-from anycard.model.card import Card, Health, Reading
+from anycard.model.card import CPU_VENDOR, Card, Health, Reading
 from anycard.model.end_reason import EndReason
 from anycard.model.instant import Instant
 from anycard.model.text import Text
@@ -56,7 +58,8 @@ class Upkeep:
     async def look(self) -> bool:
         """Probes the cards; True when what the planner sees of them changed."""
         before = self.inventory
-        self.inventory = await asyncio.to_thread(probe, self._host, previous=before if before.cards else None)
+        found = await asyncio.to_thread(probe, self._host, previous=before if before.cards else None)
+        self.inventory = _with_cpu(found)
         for card in self.cards:
             self._lost_twice[card.id] = self._lost_twice.get(card.id, 0) + 1 if card.health is Health.LOST else 0
         if any(card.is_accelerator for card in self.cards):
@@ -165,6 +168,23 @@ class Upkeep:
             and job.counts.queued
             and now.seconds_since(job.first_granted) >= job.spec.release.max_s
         ]
+
+
+def _with_cpu(found: Inventory) -> Inventory:
+    """A machine that we run on has a CPU, even when asking for it fails: then by what the interpreter says, and marked as not asked."""
+    if any(not card.is_accelerator for card in found.cards):
+        return found
+    why = next((problem.reason for problem in found.problems if problem.vendor == CPU_VENDOR), None)
+    cpu = Card(
+        id=CPU_VENDOR,
+        vendor=CPU_VENDOR,
+        model="CPU",
+        cores=float(os.cpu_count() or 1),
+        memory_bytes=psutil.virtual_memory().total,
+        health=Health.UNREACHABLE,
+        health_reason=why,
+    )
+    return Inventory((cpu, *found.cards), found.problems)
 
 
 def _ancestors(host: Host, pid: int) -> Iterator[int]:

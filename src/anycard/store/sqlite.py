@@ -31,7 +31,7 @@ from anycard.store.files import APPLICATION_ID, VERSION_TABLE, make_private_file
 
 _BUSY_TIMEOUT_S = 10.0
 _HEADER = b"SQLite format 3\0"  # https://www.sqlite.org/fileformat.html, 1.3
-_CHECK_AT_OPEN_BYTES = 256 * 1024 * 1024  # quick_check takes 1.5 ms a MiB; a larger file is checked later
+CHECKED_AT_OPEN_BYTES = 256 * 1024 * 1024  # quick_check takes 1.5 ms a MiB; a larger file is checked later
 _WAL_KEPT_BYTES = 32 * 1024 * 1024
 _PROBE_BYTES = 64 * 1024
 
@@ -155,7 +155,7 @@ class Sqlite:
                 hint="Set ANYCARD_HOME to another folder, or move that file away.",
                 path=self._path,
             )
-        if size <= _CHECK_AT_OPEN_BYTES:
+        if size <= CHECKED_AT_OPEN_BYTES:
             found = self.find_damage()
             if found is not None:
                 raise found

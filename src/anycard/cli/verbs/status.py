@@ -39,6 +39,7 @@ def status(json: options.Json = False) -> int:
     if any(counted.values()):
         told = _(", ").join(f"{number} {words.state(slug)}" for slug, number in counted.items() if number)
         say(_("  {name}: {value}", name=_("jobs"), value=told))
-    if answer.get("paused"):
-        say(_("  {name}: {value}", name=_("starts are paused"), value=safe(answer["paused"])))
+    for name in ("paused", "damage"):
+        if answer.get(name):
+            say("  " + sentence(answer[f"{name}_msgid"], answer[f"{name}_params"]))
     return 0

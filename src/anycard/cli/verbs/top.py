@@ -14,7 +14,7 @@ import typer
 from anycard.api.client import Client, Json
 from anycard.cli import words
 from anycard.cli.cardtable import card_head, card_rows
-from anycard.cli.output import safe, say
+from anycard.cli.output import safe, say, sentence
 from anycard.cli.session import session
 from anycard.cli.tables import table
 from anycard.errors import UsageError
@@ -62,7 +62,7 @@ def _frame(client: Client) -> list[str]:
     told = _(", ").join(f"{number} {words.state(slug)}" for slug, number in counted.items() if number)
     head = [_("anycard on {host}: {jobs}", host=safe(seen["host"]), jobs=told or _("no jobs"))]
     if status.get("paused"):
-        head.append(_("starts are paused: {why}", why=safe(status["paused"])))
+        head.append(sentence(status["paused_msgid"], status["paused_params"]))
     titles = [_("JOB"), _("NAME"), _("STATE"), _("DONE"), _("RUNNING"), _("USER"), _("TOOK"), _("WHY")]
     rows = [
         [

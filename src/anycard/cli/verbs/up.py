@@ -12,7 +12,7 @@ from anycard.api.transport import NoDaemonError
 from anycard.cli import options
 from anycard.cli.output import document, safe, say
 from anycard.cli.session import session
-from anycard.cli.starting import daemon_argv, start_daemon
+from anycard.cli.starting import daemon_argv, daemon_environment, start_daemon
 from anycard.config import paths
 from anycard.errors import ConflictError, UsageError
 from anycard.i18n import N_, _
@@ -48,7 +48,7 @@ def up(
     if not detach:
         sys.stdout.flush()
         argv = daemon_argv(home, shared=shared, port=port)
-        os.execv(argv[0], argv)  # noqa: S606  our own module, no shell
+        os.execve(argv[0], argv, daemon_environment())  # noqa: S606  our own module, no shell
     told = ""
     if running is None:
         told = start_daemon(session.home, shared=shared, port=port)

@@ -57,7 +57,8 @@ class LocalEngine:
         self.supervisor_pid: int | None = None
 
     async def open(self, attempts: Sequence[OpenAttempt]) -> None:
-        """Connects, starting the supervisor if it is not there. UnavailableError when that fails."""
+        """Connects, starting the supervisor if it is not there. UnavailableError when that fails. Called again, it begins anew."""
+        await self._end_keeper()
         for attempt in attempts:
             self._known[attempt.id] = _Known(attempt.folder, attempt.spec)
         reader = await self._connect()
@@ -102,14 +103,17 @@ class LocalEngine:
         self._send(wire.line({"do": "forget", "ids": list(attempt_ids)}))
 
     async def close(self) -> None:
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.gather(self._keeper, return_exceptions=True)
-            self._keeper = None
+        await self._end_keeper()
         await self._disconnect()
         self._reports.put_nowait(None)
 
     # --- the connection
+
+    async def _end_keeper(self) -> None:
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+            self._keeper = None
 
     def _send(self, data: bytes) -> None:
         """Without a connection nothing is lost: the next one begins with everything in ``_known``."""
