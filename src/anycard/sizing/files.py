@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 from anycard.errors import NotFoundError
 from anycard.sizing.cardspec import CardSpec, find_card, parse_card_rows
 from anycard.sizing.config import ConfigError, scheme_from_config, shape_from_config
+from anycard.sizing.diffusion import Component
 from anycard.sizing.gguf_header import read_gguf_header
 from anycard.sizing.gguf_shape import shape_from_gguf, weights_from_gguf
 from anycard.sizing.headers_only import shape_from_tensors
@@ -88,6 +89,30 @@ def load_model(reference: str, quant: str | None = None) -> Model:
 def known_models() -> tuple[str, ...]:
     """Names in the shipped table."""
     return tuple(_table()["models"])
+
+
+def is_diffusion(reference: str) -> bool:
+    """Whether ``reference`` is a folder of components with a model_index.json (diffusers)."""
+    return (Path(reference).expanduser() / "model_index.json").is_file()
+
+
+def load_diffusion(reference: str) -> tuple[Component, ...]:
+    """The components of a diffusers folder, weights from their headers. Raises HeaderError or NotFoundError."""
+    folder = Path(reference).expanduser()
+    index = _read_json(folder / "model_index.json")
+    found: list[Component] = []
+    for name in (name for name, kind in index.items() if isinstance(kind, list) and not name.startswith("_")):
+        files = sorted((folder / name).glob("*.safetensors"))
+        plain = [path for path in files if ".fp16." not in path.name and ".bf16." not in path.name]
+        sizes: list[int] = []
+        for path in plain or files:
+            with path.open("rb") as stream:
+                sizes += [tensor.size_bytes for tensor in read_safetensors_header(FileSource(path, stream))]
+        if sizes:
+            found.append(Component(name, sum(sizes), max(sizes)))
+    if not found:
+        raise NotFoundError("{folder} names components, but holds none of their weights", folder=str(folder))
+    return tuple(found)
 
 
 def _from_file(path: Path) -> Model:

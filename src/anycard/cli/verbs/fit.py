@@ -44,10 +44,13 @@ def fit(
     no_checkpointing: Annotated[
         bool, typer.Option("--no-checkpointing", help=_("Train without gradient checkpointing"))
     ] = False,
+    image: Annotated[
+        str, typer.Option("--size", metavar="WxH", help=_("Size of an image model's pictures"))
+    ] = "1024x1024",
     models: Annotated[bool, typer.Option("--models", help=_("List the models known by name"))] = False,
     json: options.Json = False,
 ) -> int:
-    from anycard.sizing.files import known_models, load_model
+    from anycard.sizing.files import is_diffusion, known_models, load_model
 
     if models:
         if json:
@@ -59,6 +62,8 @@ def fit(
     if model is None:
         raise UsageError("which model?", hint="anycard fit FOLDER, anycard fit FILE.gguf, or anycard fit Qwen3-8B")
     _check(task, server, cache)
+    if is_diffusion(model):
+        return _image(model, image, batch, specs_for(card or (), cards), json)
     found = load_model(model, quant)
     if task == "infer":
         answers = _serving(found, context, batch, server, cache, specs_for(card or (), cards))
@@ -68,9 +73,49 @@ def fit(
         document(_json(found, task, context, batch, answers))
     else:
         _print(found, answers)
-    if any(answer.verdict == "unknown" for answer in answers):
-        return 3
-    return 0 if any(answer.verdict != "does-not-fit" for answer in answers) else 1
+    return _code(answers)
+
+
+def _code(answers: list[Any]) -> int:
+    """0 if it fits a card, 3 if that cannot be said of any, 1 if it fits none."""
+    verdicts = {str(answer.verdict) for answer in answers}
+    if verdicts & {"fits", "tight"}:
+        return 0
+    return 3 if "unknown" in verdicts else 1
+
+
+def _image(folder: str, image: str, batch: int, specs: Any, as_json: bool) -> int:
+    from pathlib import Path
+
+    from anycard.sizing.diffusion import estimate_diffusion
+    from anycard.sizing.files import load_diffusion
+    from anycard.sizing.fit import CardFit, judge
+
+    width, _times, height = image.lower().partition("x")
+    if not (width.isdigit() and height.isdigit() and 0 < int(width) <= 65536 and 0 < int(height) <= 65536):
+        raise UsageError("--size {size} is no size; write 1024x1024", size=image)
+    estimate = estimate_diffusion(load_diffusion(folder), width=int(width), height=int(height), batch=batch)
+    answers = [
+        CardFit(
+            spec, 1, judge(estimate, spec), estimate, spec.usable_bytes and spec.usable_bytes - estimate.total_bytes
+        )
+        for spec, _count in specs
+    ]
+    name = Path(folder).resolve().name
+    if as_json:
+        body = {
+            "schema": "anycard.fit/1",
+            "model": name,
+            "task": "infer",
+            "size": image,
+            "batch": batch,
+            **estimate.to_json(),
+        }
+        document({**body, "fits": [answer.to_json() for answer in answers], "options": []})
+    else:
+        _print_parts(estimate)
+        _print_answers(answers, name)
+    return _code(answers)
 
 
 def _check(task: str, server: str | None, cache: str) -> None:
@@ -140,9 +185,6 @@ def _json(found: Any, task: str, context: int, batch: int, answers: list[Any]) -
 
 
 def _print(found: Any, answers: list[Any]) -> None:
-    from anycard.sizing.fit import sentence as verdict
-
-    first = answers[0]
     told = _("read from the file's header") if found.weights.exact else _("computed from the shape")
     billions = f"{found.shape.params / 1e9:.2f}"
     say(
@@ -154,26 +196,27 @@ def _print(found: Any, answers: list[Any]) -> None:
             told=told,
         )
     )
-    rows = [[part.name, size(part.size_bytes), said(part.note) if part.note else ""] for part in first.estimate.parts]
-    rows.append(
-        [
-            _("total"),
-            size(first.estimate.total_bytes),
-            _(
-                "expected between {low} and {high}",
-                low=size(first.estimate.low_bytes),
-                high=size(first.estimate.high_bytes),
-            ),
-        ]
-    )
+    _print_parts(answers[0].estimate)
+    _print_answers(answers, found.shape.name)
+
+
+def _print_parts(estimate: Any) -> None:
+    rows = [[part.name, size(part.size_bytes), said(part.note) if part.note else ""] for part in estimate.parts]
+    between = _("expected between {low} and {high}", low=size(estimate.low_bytes), high=size(estimate.high_bytes))
+    rows.append([_("total"), size(estimate.total_bytes), between])
     for line in table([_("PART"), _("SIZE"), ""], rows, indent="  ", right=frozenset((1,))):
         say(line)
-    for warning in first.estimate.warnings:
+    for warning in estimate.warnings:
         note(_("warning: {text}", text=said(warning)))
+
+
+def _print_answers(answers: list[Any], name: str) -> None:
+    from anycard.sizing.fit import sentence as verdict
+
     for answer in answers:
         speed = answer.speed
         rate = _("; about {rate} tokens a second", rate=f"{speed.tokens_per_s:.1f}") if speed else ""
-        say(said(verdict(answer, found.shape.name)) + rate)
+        say(said(verdict(answer, safe(name))) + rate)
         for option in answer.options:
             mark = "+" if option.fits else "-"
             say(f"  {mark} {option.name}: {size(option.total_bytes)}; {said(option.price)}")
