@@ -109,6 +109,7 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "context_length": (
         r"--ctx-size (\d+)",
         r"KvSize:(\d+)",
+        r"CPU/GPU +(\d{4,})\b",
         r"\bn_ctx +=? *(\d+)",
         r"OLLAMA_CONTEXT_LENGTH[:=](\d+)",
         r"num_ctx[\"' :=]+(\d+)",
@@ -157,9 +158,10 @@ def read_facts(sightings: Mapping[str, Sequence[Line]]) -> dict[str, list[Fact]]
 
 
 def read_platforms(sightings: Mapping[str, Sequence[Line]], hint: str | None) -> frozenset[str]:
-    """Where the evidence was printed: what it says itself, and the hint."""
+    """Where the evidence was printed: the hint, and what the evidence says itself. A hint leaves only the operating system open: the log of
+    any machine may speak of containers and schedulers."""
     said = {name for name, expressions in _PLATFORMS.items() if any(sightings.get(e) for e in expressions)}
-    return frozenset(said | ({hint} if hint else set()))
+    return frozenset({hint} | said & {"wsl", "windows", "mac"}) if hint else frozenset(said)
 
 
 def numbers(version: str) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from anycard.doctor.shapes import Diagnosis, Finding, Line, Source, Step, Verdic
 from anycard.model.text import Text
 
 _SPOKEN = 0.8  # a person's words carry so much of what a program's would
+_NEARLY = 0.2  # a cause that stands alone may explain what is more certain by so much
 _STEP_BEHIND = 0.1  # a consequence ranks at least so far behind its cause
 _KEEP = 8  # findings told
 _START = "anycard capture out.tar.gz"
@@ -94,8 +95,7 @@ def _behind_their_causes(findings: list[Finding], rules: dict[str, Rule]) -> lis
         cause = finding.cause
         for consequence in rules[cause].explains:
             known = certainty.get(consequence)
-            sure = certainty[cause] >= SUGGESTS or (known is not None and certainty[cause] >= known - 0.05)
-            if known is not None and sure:
+            if known is not None and certainty[cause] >= known - (_NEARLY if certainty[cause] >= SUGGESTS else 0.05):
                 certainty[consequence] = min(known, max(0.05, certainty[cause] - _STEP_BEHIND))
     return [replace(finding, certainty=certainty[finding.cause]) for finding in findings]
 

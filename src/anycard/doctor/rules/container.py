@@ -164,7 +164,6 @@ RULES = (
         ),
         separates="'Insufficient Permissions' is a label or a mode on the node; 'Unknown Error' after a good start is the device rule.",
         explains=(
-            "cgroup-device-filter-blocks-gpu",
             "nvidia-uvm-needs-reload",
             "cuda-visible-devices-wrong",
             "gsp-rpc-timeout",

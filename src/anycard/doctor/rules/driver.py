@@ -374,6 +374,8 @@ RULES = (
             clue(SHOWS, r"nvidia-uvm.{0,40}ENOENT"),
             clue(SHOWS, r"openat\(.*/dev/nvidia-uvm.*= -1"),
             clue(0.6, r"nvidia-modprobe -u"),
+            clue(SHOWS, r"Could not load UVM kernel module"),
+            clue(0.6, r"nvidia[-_]uvm.{0,80}(?:missing|not|fail|error|absent)"),
         ),
         explains=("nvidia-uvm-needs-reload", "cuda-init-kaslr-hmm"),
         mend=(

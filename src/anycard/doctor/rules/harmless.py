@@ -7,7 +7,7 @@ from anycard.doctor.facts import numbers
 from anycard.doctor.rule import ALLOWS, HINTS, SHOWS, SUGGESTS, Check, Rule, clue, on, printed, said, seen, step
 from anycard.doctor.rules.hardware import xid
 from anycard.doctor.shapes import Line, Verdict
-from anycard.doctor.tables import cuda_floor_driver
+from anycard.doctor.tables import cuda_floor_driver, cuda_native_driver
 
 _FAMILY = "not-a-gpu-fault"
 _NOTHING = (step("Nothing is to be mended"),)
@@ -45,10 +45,10 @@ def _newer_minor_on_sound_driver(case: Case) -> tuple[Line, ...] | None:
         return None
     floor = cuda_floor_driver(str(wanted[0]))
     sound = floor is not None and numbers(driver.value)[:1] >= (floor,)
+    native = cuda_native_driver(wanted)
     shown = numbers(smi.value)[:2] if smi else None
-    if sound and shown and shown[0] == wanted[0] and shown < wanted:
-        return (driver.line, line)
-    return None
+    newer = shown < wanted if shown else native is not None and numbers(driver.value)[0] < native
+    return (driver.line, line) if sound and newer else None
 
 
 def _idle(case: Case) -> tuple[Line, ...] | None:

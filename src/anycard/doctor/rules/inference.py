@@ -350,6 +350,7 @@ RULES = (
             clue(SUGGESTS, r"llvmpipe \(LLVM"),
             clue(SUGGESTS, r"PHYSICAL_DEVICE_TYPE_CPU"),
             clue(SHOWS, r"(?:SwiftShader|lavapipe).{0,60}(?:Vulkan|device|selected)"),
+            clue(SHOWS, r"Device type is CPU\. This is probably not the device you want"),
         ),
         explains=("vulkan-icd-dependency-missing",),
         mend=(

@@ -48,6 +48,7 @@ RULES = (
             clue(SHOWS, r"\bTDR\b", seen(r"(?:timeout|reset|recover|watchdog|kernel|driver)")),
             clue(HINTS, _REMOVED, on("windows")),
             clue(0.6, r"nvlddmkm"),
+            clue(0.6, on("windows", "wsl"), r"device not ready"),
         ),
         separates="A driver branch that hangs where others do not is a regression; the program's own missing fence is app-caused-device-removed.",
         explains=("display-watchdog-timeout",),

@@ -202,7 +202,7 @@ RULES = (
                 SHOWS,
                 on("wsl"),
                 _BLOCKED,
-                seen(r"docker (?:run|exec|compose)", r"podman run", r"container"),
+                seen(r"docker (?:run|exec|compose)", r"podman run"),
                 unless=(r"\bTCC\b",),
             ),
             clue(SHOWS, r"docker (?:run|exec).{0,120}", _BLOCKED, unless=(r"\bTCC\b", r"dxgkrnl", r"Hyper-?V")),

@@ -13,6 +13,19 @@ _HERE = Path(__file__).parent
 _CUDA_FLOOR = {"11": 450, "12": 525, "13": 580}
 
 
+# Driver branch that came with each minor CUDA: CUDA 13.2 release notes, table 3.
+_CUDA_NATIVE = {
+    (11, 0): 450, (11, 1): 455, (11, 2): 460, (11, 3): 465, (11, 4): 470, (11, 5): 495, (11, 6): 510, (11, 7): 515, (11, 8): 520,
+    (12, 0): 525, (12, 1): 530, (12, 2): 535, (12, 3): 545, (12, 4): 550, (12, 5): 555, (12, 6): 560, (12, 8): 570, (12, 9): 575,
+    (13, 0): 580, (13, 1): 590, (13, 2): 595,
+}  # fmt: skip
+
+
+def cuda_native_driver(cuda: tuple[int, ...]) -> int | None:
+    """The driver branch that came with this minor CUDA (``(12, 8)``): the lowest that needs no minor-version compatibility."""
+    return _CUDA_NATIVE.get((cuda[0], cuda[1])) if len(cuda) > 1 else None
+
+
 def cuda_floor_driver(cuda_major: str) -> int | None:
     """The lowest driver branch that runs builds of this CUDA major (``"12"``), None where unknown."""
     return _CUDA_FLOOR.get(cuda_major)
