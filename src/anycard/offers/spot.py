@@ -100,10 +100,11 @@ def checkpoint_interval(checkpoint_s: float, mean_run_s: float) -> float:
     """
     if checkpoint_s <= 0:
         return 1.0
-    if mean_run_s <= 2 * checkpoint_s:
-        return max(mean_run_s, 1.0)
+    if mean_run_s <= 0:
+        return 1.0
     ratio = checkpoint_s / (2 * mean_run_s)
-    return max(1.0, math.sqrt(2 * checkpoint_s * mean_run_s) * (1 + math.sqrt(ratio) / 3 + ratio / 9) - checkpoint_s)
+    daly = math.sqrt(2 * checkpoint_s * mean_run_s) * (1 + math.sqrt(ratio) / 3 + ratio / 9) - checkpoint_s
+    return max(1.0, min(mean_run_s, daly))
 
 
 def replay(record: Availability, start: int, job: SpotJob, every_s: float | None, *, circular: bool = False) -> SpotRun:

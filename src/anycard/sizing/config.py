@@ -147,12 +147,8 @@ class _Fields:
                 continue
             if isinstance(value, list) and value and all(type(item) is int for item in value):
                 value = max(value)
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, int | float)
-                or not value == value
-                or value != int(value)
-            ):
+            whole = type(value) is int or (type(value) is float and value.is_integer())
+            if not whole:
                 raise self._wrong(key, value)
             if not (0 if default is not None else 1) <= value <= _SIZE_MAX:
                 raise self._wrong(key, value)
