@@ -207,7 +207,7 @@ RULES = (
                     r"\bAMD\b.{0,30}(?:GPU|card|RX|Instinct)",
                     r"\b(?:MI50|MI60|MI100|MI210|MI250|MI300|MI325|MI350)\w?\b",
                 ),
-                unless=(r"ROCM used to build PyTorch: N/A",),
+                unless=(r"ROCM used to build PyTorch: N/A", r"^card: nvidia", r"NVIDIA-SMI \d{3}"),
             ),
             clue(SHOWS, r"version\.hip.{0,20}None"),
             clue(

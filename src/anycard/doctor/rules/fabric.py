@@ -142,7 +142,11 @@ RULES = (
                 SUGGESTS, r"all links are inActive", unless=(r"SXM", r"NVSwitch", r"HGX", r"DGX", xid(*range(144, 151)))
             ),
             clue(SUGGESTS, r"NVLink bridge"),
-            clue(0.93, r"all links are inActive", seen(r"GeForce", r"RTX (?:3090|A[456]\d00|2080|8000|6000)", r"TITAN", r"Quadro")),
+            clue(
+                0.93,
+                r"all links are inActive",
+                seen(r"GeForce", r"RTX (?:3090|A[456]\d00|2080|8000|6000)", r"TITAN", r"Quadro"),
+            ),
         ),
         separates="On SXM boards there is no bridge: look at nvlink-error and nvlink-down.",
         explains=("nvlink-error", "nvlink-down"),

@@ -189,6 +189,7 @@ RULES = (
             ),
             clue(HINTS, r"nvml: Unknown Error"),
             clue(0.6, r"\bGSP\b.{0,80}(?:timeout|timed out|error|fail|crash)"),
+            clue(HINTS, r"GPU requires reset"),
         ),
         mend=(
             _RESET,
@@ -310,6 +311,7 @@ RULES = (
             clue(SHOWS, r"row.remap\w*.{0,20}pending.{0,12}(?:yes|true|1)"),
             clue(SHOWS, r"Row remapping is required"),
             clue(0.55, r"[Rr]ow [Rr]emap\w*"),
+            clue(HINTS, r"GPU requires reset"),
         ),
         explains=("app-xid45-preemptive-cleanup",),
         mend=(_RESET,),
