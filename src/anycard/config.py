@@ -7,6 +7,7 @@ ANYCARD_HOME/
   jobs/J/               job.yaml as submitted, run.sh, ITEM.N/ an attempt: log, started, exit, output/
   checkpoints/J/ITEM/   persists across attempts
   outputs/J/ITEM/       of succeeded items, arrived by rename
+  shared                there when the home is a shared daemon's (docs/shared.md)
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+SHARED_HOME = Path(
+    "/var/lib/anycard"
+)  # of this machine's shared daemon; once it was started every user's verbs go there
 _SOCKET_PATH_MAX = 100  # AF_UNIX paths end at 108 bytes on Linux, 104 on macOS
 
 
@@ -58,29 +62,43 @@ class Paths:
         return self.home / "outputs" / str(job_id) / str(item)
 
     @property
+    def shared_mark(self) -> Path:
+        """Exists when this is the home of a shared daemon."""
+        return self.home / "shared"
+
+    @property
     def socket(self) -> Path:
         """The daemon's API socket."""
-        return self._socket("d")
+        return self._socket("run", "d")
 
     @property
     def supervisor_socket(self) -> Path:
-        return self._socket("s")
+        """In a folder of its own, 0700 also where everybody may reach the API."""
+        return self._socket("run/supervisor", "s")
 
-    def _socket(self, kind: str) -> Path:
+    def socket_name(self, kind: str = "d") -> str:
+        """Short, and the same however the home is spelled."""
+        return hashlib.sha256(os.fsencode(os.path.realpath(self.home))).hexdigest()[:12] + f".{kind}"
+
+    def _socket(self, folder: str, kind: str) -> Path:
+        name = self.socket_name(kind)
         runtime = os.environ.get("XDG_RUNTIME_DIR")
-        folder = Path(runtime) / "anycard" if runtime and Path(runtime).is_dir() else self.home / "run"
-        name = hashlib.sha256(os.fsencode(self.home)).hexdigest()[:12] + f".{kind}"
-        path = folder / name
+        path = self.home / folder / name
+        if runtime and Path(runtime).is_dir():
+            path = Path(runtime) / "anycard" / name
         if len(os.fsencode(path)) <= _SOCKET_PATH_MAX:
             return path
         return Path("/tmp") / f"anycard-{os.getuid()}" / name  # noqa: S108  the folder is made 0700 and its owner checked
 
 
 def home_from_environment(flag: str | None = None) -> Path:
-    """ANYCARD_HOME: the flag, the environment, else the user's data folder (``~/.local/share/anycard`` on Linux)."""
+    """ANYCARD_HOME: the flag, the environment, else the machine's shared home where there is one, else the user's data folder
+    (``~/.local/share/anycard`` on Linux)."""
     chosen = flag or os.environ.get("ANYCARD_HOME")
     if chosen:
         return Path.cwd() / Path(chosen).expanduser()
+    if os.path.exists(Paths(SHARED_HOME).shared_mark):  # noqa: PTH110  Path.exists raises where a folder is closed to us
+        return SHARED_HOME
     xdg = os.environ.get("XDG_DATA_HOME")
     if os.name == "posix" and os.uname().sysname == "Linux":
         return (Path(xdg) if xdg else Path.home() / ".local" / "share") / "anycard"

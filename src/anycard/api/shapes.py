@@ -23,7 +23,9 @@ class SubmitRequest(BaseModel):
         default_factory=dict, description="cpus, memory, accelerators, priority, held, time_limit ..."
     )
     given: dict[str, str] = Field(default_factory=dict, description="values for envs that the file leaves open")
-    submit_key: str = Field(min_length=8, max_length=128, description="the same key again is the same job")
+    submit_key: str = Field(
+        min_length=8, max_length=128, pattern="^[A-Za-z0-9_-]+$", description="the same key again is the same job"
+    )
 
 
 class SubmittedJob(BaseModel):

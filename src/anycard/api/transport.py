@@ -5,7 +5,6 @@ Only the standard library: the command line must start fast.
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import json
 import os
@@ -183,7 +182,7 @@ class NoDaemonError(UnavailableError):
 def sockets_of(paths: Paths) -> tuple[Path, ...]:
     """Where the daemon of this home may listen, likeliest first: it may have been started with another XDG_RUNTIME_DIR than ours (a login
     session's, none under cron, a service's)."""
-    name = hashlib.sha256(os.fsencode(paths.home)).hexdigest()[:12] + ".d"
+    name = paths.socket_name()
     places = [paths.socket, paths.home / "run" / name]
     if os.name == "posix":
         places += [Path(f"/run/user/{os.getuid()}/anycard") / name, Path("/tmp") / f"anycard-{os.getuid()}" / name]  # noqa: S108

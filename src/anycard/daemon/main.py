@@ -19,10 +19,12 @@ from anycard.api.caller import Gate
 from anycard.api.server import Server, listen_loopback, listen_unix
 from anycard.api.system import System
 from anycard.config import Paths, paths
+from anycard.daemon.sharedhome import open_shared_home
 from anycard.daemon.storecare import look_after_store
 from anycard.engines.local.engine import LocalEngine
 from anycard.errors import AnycardError, ConflictError, UnavailableError
 from anycard.host.live import LiveHost
+from anycard.jobs import files
 from anycard.jobs.dispatch import Dispatcher
 from anycard.jobs.service import Jobs
 from anycard.jobs.upkeep import DISK_WATCH_S, PROBE_S, Upkeep
@@ -49,11 +51,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 async def _serve(where: Paths, *, shared: bool, port: int | None) -> None:
-    if shared and os.getuid() != 0:
-        raise UnavailableError("a shared daemon must run as root: it starts programs as the users who submit them")
-    where.home.mkdir(mode=0o711 if shared else 0o700, parents=True, exist_ok=True)
+    if shared:
+        open_shared_home(where)
+    elif where.shared_mark.exists():
+        raise UnavailableError(
+            "{home} is the home of a shared daemon", hint="as root: anycard up --shared", home=where.home
+        )
+    where.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _single(where):
         store = await asyncio.to_thread(Store.open, where, os.environ.get("ANYCARD_DATABASE_URL"))
+        files.drop_staged(where.jobs)
         engine = LocalEngine(where)
         machine = Upkeep(where, LiveHost())
         dispatcher = Dispatcher(paths=where, store=store, engine=engine, machine=machine, shell=_shell())

@@ -1,6 +1,6 @@
 """A submission's file or command, read and checked as the submitting user: in this process, or in a child with that user's rights.
 
-The child speaks JSON on stdin and stdout: `python -m anycard.jobs.checking`.
+The child speaks JSON on stdin and stdout: `python -m anycard.jobs.checking [UID, GID, [GROUP...]]`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from anycard.jobs.file.faults import Fault, JobFileError
 from anycard.jobs.file.parse import parse
 from anycard.jobs.file.resolve import Resolved, from_command, resolve
 from anycard.jobs.file.setup_key import setup_key
+from anycard.jobs.files import Owner
 from anycard.jobs.spec import JobSpec
 from anycard.model.text import Text
 
@@ -83,7 +84,7 @@ def check(request: Request) -> Checked:
     return Checked(jobs, any(one.held for one in found), ignored, warnings)
 
 
-async def check_as(request: Request, owner: tuple[int, int] | None) -> Checked:
+async def check_as(request: Request, owner: Owner | None) -> Checked:
     """As ``check``, off the loop; with the rights of ``owner`` (uid, gid) when given, which needs root."""
     if owner is None:
         if request.command is not None:
@@ -92,16 +93,13 @@ async def check_as(request: Request, owner: tuple[int, int] | None) -> Checked:
     return await asyncio.to_thread(_check_in_child, request, owner)
 
 
-def _check_in_child(request: Request, owner: tuple[int, int]) -> Checked:
+def _check_in_child(request: Request, owner: Owner) -> Checked:
     uid, gid = owner
     try:
         ran = subprocess.run(
-            [sys.executable, "-m", "anycard.jobs.checking"],
+            [sys.executable, "-I", "-m", "anycard.jobs.checking", json.dumps([uid, gid, _groups(uid, gid)])],
             input=json.dumps(asdict(request)).encode(),
             capture_output=True,
-            user=uid,
-            group=gid,
-            extra_groups=_groups(uid, gid),
             cwd="/",
             env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
             timeout=CHECK_TIMEOUT_S,
@@ -112,12 +110,7 @@ def _check_in_child(request: Request, owner: tuple[int, int]) -> Checked:
         raise UnavailableError("the job file could not be read as its user: {why}", why=str(error)) from error
     if answer is None:
         why = ran.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no word of why"]
-        raise UnavailableError(
-            "the job file could not be read as its user: {why}",
-            hint="the user must be able to run {python}",
-            why=why[0],
-            python=sys.executable,
-        )
+        raise UnavailableError("the job file could not be read as its user: {why}", why=why[0])
     if "faults" in answer:
         raise JobFileError([_fault(fault) for fault in answer["faults"]])
     jobs = tuple(CheckedJob(JobSpec(**job["spec"]), job["secrets"], job["setup_key"]) for job in answer["jobs"])
@@ -137,7 +130,13 @@ def _fault(fault: Mapping[str, Any]) -> Fault:
 
 
 def _main() -> int:
-    """The child's side."""
+    """The child's side. It starts as root, because users need not be able to read our installation, and gives its rights away before it
+    looks at anything that they sent."""
+    uid, gid, groups = json.loads(sys.argv[1])
+    _load_everything()
+    os.setgroups(groups)
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
     request = Request(**json.load(sys.stdin.buffer))
     try:
         checked = check(request)
@@ -157,6 +156,12 @@ def _main() -> int:
         sys.stdout,
     )
     return 0
+
+
+def _load_everything() -> None:
+    """What is imported only when first needed, is needed once now, on a file of our own."""
+    text = "run: 'true'\nsetup: 'true'\nresources: {cpus: 1, memory: 1GB}\nanycard: {foreach: {count: 1}, time_limit: 1h}\n"
+    check(Request(cwd="/", submit_key="", file=text, file_name="<text>"))
 
 
 if __name__ == "__main__":

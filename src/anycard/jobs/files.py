@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import logging
 import os
+import shutil
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +17,29 @@ from anycard.jobs.spec import JobSpec
 
 _TAIL_BYTES = 16_384
 _LOG_END = b"[anycard] ended "
+STAGED = ".new-"  # begins the name of a folder that is to become a job's
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+log = logging.getLogger("anycard.files")
+
+Owner = tuple[int, int]  # uid, gid: whose files they become in shared mode; None: they stay the daemon's
+
+
+def job_folder(folder: Path, owner: Owner | None) -> None:
+    """Makes a folder of a job's: 0700; in shared mode root's, which the owner may list but not change. So nothing in it can be swapped
+    for a link by which root would be led elsewhere; what the owner's programs write lies one floor deeper, in folders that are theirs."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if owner is not None:
+        os.chown(folder, 0, owner[1])
+        folder.chmod(0o750)
+
+
+def owned_folder(folder: Path, owner: Owner | None) -> None:
+    """Makes a folder for the job's programs to write in: 0700, the owner's. Its parent is the daemon's, so it is what it is taken for."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if owner is not None:
+        os.chown(folder, *owner)
 
 
 def write_private(path: Path, data: bytes, mode: int = 0o600) -> None:
@@ -32,11 +59,11 @@ def write_private(path: Path, data: bytes, mode: int = 0o600) -> None:
 
 
 def stage_submission(
-    folder: Path, spec: JobSpec, *, source: str | None, secrets: Mapping[str, str], owner: tuple[int, int] | None
+    folder: Path, spec: JobSpec, *, source: str | None, secrets: Mapping[str, str], owner: Owner | None
 ) -> bool:
     """Writes what the job needs as files into ``folder`` (job.yaml, run.sh, setup.sh, secrets.json). False when there is nothing.
 
-    ``owner`` (uid, gid): whose files they become in shared mode.
+    The owner may read and change them, but not the secrets: those are the daemon's to hand out.
     """
     files: dict[str, bytes] = {}
     if source is not None:
@@ -49,13 +76,18 @@ def stage_submission(
         files["secrets.json"] = json.dumps(dict(secrets)).encode()
     if not files:
         return False
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    job_folder(folder, owner)
     for name, data in files.items():
         write_private(folder / name, data)
-    if owner is not None:
-        for path in (*folder.iterdir(), folder):
-            os.chown(path, *owner)
+        if owner is not None and name != "secrets.json":
+            os.chown(folder / name, *owner)
     return True
+
+
+def drop_staged(jobs: Path) -> None:
+    """Removes what submissions left that a killed daemon never answered."""
+    for folder in jobs.glob(f"{STAGED}*"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def read_secrets(job_folder: Path) -> dict[str, str]:
@@ -67,43 +99,67 @@ def read_secrets(job_folder: Path) -> dict[str, str]:
     return found
 
 
-def read_tail(log: Path, size: int = _TAIL_BYTES) -> str:
-    """The last ``size`` bytes of a log as text, whatever is in it; empty when there is no log."""
+def open_log(path: Path, flags: int = os.O_RDONLY) -> int | None:
+    """A descriptor of a log, or None when there is none. The folder is its program's, so what lies there under that name may be anything:
+    only a plain file of the folder's owner counts."""
     try:
-        with log.open("rb") as handle:
-            end = handle.seek(0, os.SEEK_END)
-            handle.seek(max(0, end - size))
-            data = handle.read(size)
+        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    found = os.fstat(descriptor)
+    try:
+        if stat.S_ISREG(found.st_mode) and found.st_uid == path.parent.lstat().st_uid:
+            return descriptor
+    except OSError:
+        log.info("%s went away while it was opened", path.parent)
+    os.close(descriptor)
+    return None
+
+
+def read_tail(path: Path, size: int = _TAIL_BYTES) -> str:
+    """The last ``size`` bytes of a log as text, whatever is in it; empty when there is no log."""
+    descriptor = open_log(path)
+    if descriptor is None:
+        return ""
+    try:
+        data = os.pread(descriptor, size, max(0, os.fstat(descriptor).st_size - size))
     except OSError:
         return ""
+    finally:
+        os.close(descriptor)
     return data.decode("utf-8", "replace").replace("\r", "\n").replace("\0", " ")
 
 
-def promote_output(attempt_folder: Path, output: Path) -> None:
-    """Makes a succeeded attempt's output folder the item's, by one rename; an empty one is dropped."""
+def promote_output(attempt_folder: Path, output: Path, owner: Owner | None = None) -> None:
+    """Makes a succeeded attempt's output folder the item's, by one rename; an empty one is dropped. One that its program made impossible to
+    move stays where it is, and the daemon's log says so: it must not keep others from being recorded."""
     made = attempt_folder / "output"
-    with contextlib.suppress(OSError):
-        made.rmdir()  # empty: the common case of a job without outputs
-    if not made.exists():  # dropped just now, or promoted before a crash
-        return
-    output.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if output.exists():  # left by an earlier life of the item (retried by hand): keep it aside, never merge
-        output.rename(_aside(output))
-    made.rename(output)
+    try:
+        with contextlib.suppress(OSError):
+            made.rmdir()  # empty: the common case of a job without outputs
+        if not os.path.lexists(made):  # dropped just now, or promoted before a crash
+            return
+        job_folder(output.parent, owner)
+        if os.path.lexists(output):  # left by an earlier life of the item (retried by hand): keep it aside, never merge
+            output.rename(_aside(output))
+        made.rename(output)
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            raise
+        log.warning("the output of %s stays there: %s", attempt_folder, error)
 
 
 def _aside(path: Path) -> Path:
     number = 1
-    while (aside := path.with_name(f"{path.name}.old{number}")).exists():
+    while os.path.lexists(aside := path.with_name(f"{path.name}.old{number}")):
         number += 1
     return aside
 
 
-def end_log(log: Path, line: str) -> None:
+def end_log(path: Path, line: str) -> None:
     """Adds the closing line once. A log that the program removed stays removed."""
-    try:
-        descriptor = os.open(log, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
-    except OSError:
+    descriptor = open_log(path, os.O_RDWR | os.O_APPEND)
+    if descriptor is None:
         return
     try:
         size = os.fstat(descriptor).st_size
@@ -116,19 +172,14 @@ def end_log(log: Path, line: str) -> None:
         os.close(descriptor)
 
 
-def write_failed(job_folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """failed.json: the items that failed and why; removed when none did."""
-    path = job_folder / "failed.json"
+def write_failed(folder: Path, rows: Sequence[Mapping[str, Any]], owner: Owner | None = None) -> None:
+    """failed.json in the job's folder: the items that failed and why; removed when none did."""
+    path = folder / "failed.json"
     if not rows:
         path.unlink(missing_ok=True)
         return
-    job_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    job_folder(folder, owner)
     document = {"schema": "anycard.failed/1", "items": list(rows)}
     write_private(path, json.dumps(document, ensure_ascii=False, indent=1).encode("utf-8", "backslashreplace") + b"\n")
-
-
-def drop_if_empty(folder: Path) -> None:
-    """Removes a checkpoint folder that nobody wrote into."""
-    with contextlib.suppress(OSError):
-        folder.rmdir()
-        folder.parent.rmdir()
+    if owner is not None:
+        os.chown(path, *owner)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from anycard.errors import NotFoundError
 from anycard.jobs.dispatch import Dispatcher
+from anycard.jobs.files import open_log
 from anycard.store import queries
 from anycard.store.engine import Store
 
@@ -92,9 +93,8 @@ def _folder(store: Store, job_id: int, item: int, attempt: int | None) -> str | 
 
 
 def _read(log: Path, position: int) -> bytes:
-    try:
-        descriptor = os.open(log, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
+    descriptor = open_log(log)
+    if descriptor is None:
         return b""
     try:
         return os.pread(descriptor, CHUNK_BYTES, position)
@@ -106,8 +106,11 @@ def tail_offset(log: Path, lines: int | None) -> int:
     """Where the last ``lines`` lines begin; 0 for all (None) or a log that is not there."""
     if lines is None:
         return 0
+    descriptor = open_log(log)
+    if descriptor is None:
+        return 0
     try:
-        with log.open("rb") as handle:
+        with os.fdopen(descriptor, "rb") as handle:
             end = handle.seek(0, os.SEEK_END)
             position, found = end, 0
             while position > 0:

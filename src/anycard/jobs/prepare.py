@@ -9,7 +9,7 @@ from anycard.jobs import environment
 from anycard.jobs.board import OpenJob
 from anycard.jobs.spec import JobSpec
 
-_SCRIPT = Path(__file__).with_name("prepare.sh")
+_SCRIPT = Path(__file__).with_name("prepare.sh")  # handed over as text: users need not be able to read our files
 
 
 def key_for(spec: JobSpec, setup_key: str | None, uid: int | None, paths: Paths) -> str | None:
@@ -43,6 +43,13 @@ def note_done(paths: Paths, key: str) -> None:
         path.touch(mode=0o600)
 
 
+def folders(job: OpenJob, paths: Paths) -> tuple[Path, ...]:
+    """What preparing fills; made beforehand, because only the daemon may make folders there."""
+    named = environment.named_environment(job, paths)
+    copied = (Path(environment.workdir(job, paths)),) if job.spec.copy_workdir else ()
+    return (*copied, *((Path(named),) if named is not None else ()))
+
+
 def argv(job: OpenJob, paths: Paths, shell: str) -> tuple[str, ...]:
     folder = paths.job(job.id)
     spec = job.spec
@@ -59,4 +66,4 @@ def argv(job: OpenJob, paths: Paths, shell: str) -> tuple[str, ...]:
     ]
     for mount in spec.mounts:
         arguments += [mount.target, mount.source]
-    return ("/bin/sh", str(_SCRIPT), *arguments)
+    return ("/bin/sh", "-c", _SCRIPT.read_text(encoding="utf-8"), "anycard-prepare", *arguments)

@@ -1,16 +1,15 @@
 #!/bin/sh
 # Prepares a job: sh prepare.sh SHELL SETUP COPY_FROM WORKDIR ENVIRONMENT [LINK TARGET]...
-# Empty arguments mean "not asked". Every step may be repeated.
+# Empty arguments mean "not asked". WORKDIR (when copied to) and ENVIRONMENT are there. Every step may be repeated.
 set -eu
 shell=$1 setup=$2 copy_from=$3 workdir=$4 environment=$5
 shift 5
 
 if [ -n "$copy_from" ]; then
     echo "[anycard] copying $copy_from"
-    rm -rf -- "$workdir.partial" "$workdir"
-    mkdir -p -- "$workdir.partial"
-    cp -Rp -- "$copy_from/." "$workdir.partial/"
-    mv -- "$workdir.partial" "$workdir"
+    mkdir -p -- "$workdir"
+    find "$workdir" -mindepth 1 -maxdepth 1 -exec rm -rf -- {} +
+    cp -Rp -- "$copy_from/." "$workdir/"
 fi
 cd -- "$workdir"
 
@@ -31,9 +30,7 @@ done
 
 if [ -n "$environment" ] && [ ! -e "$environment/.anycard-complete" ]; then
     echo "[anycard] making the environment $environment"
-    rm -rf -- "$environment"
-    mkdir -p -- "${environment%/*}"
-    python3 -m venv "$environment"
+    python3 -m venv --clear "$environment"
     : >"$environment/.anycard-complete"
 fi
 

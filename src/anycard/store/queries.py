@@ -68,8 +68,8 @@ def jobs_page(
     return _page(connection, query, limit, "id")
 
 
-def job(connection: Connection, ref: str | int) -> Row:
-    """The job with this id, else the latest of this name; with ``options`` of its spec beside the columns.
+def job(connection: Connection, ref: str | int, user: str | None = None) -> Row:
+    """The job with this id, else the latest of this name, those of ``user`` first; with ``options`` of its spec beside the columns.
 
     NotFoundError when there is none.
     """
@@ -79,7 +79,9 @@ def job(connection: Connection, ref: str | int) -> Row:
         found = _first(connection, query.where(jobs.c.id == int(text)))
         if found is not None:
             return found
-    found = _first(connection, query.where(jobs.c.name == text).order_by(jobs.c.id.desc()).limit(1))
+    query = query.where(jobs.c.name == text).order_by(jobs.c.id.desc()).limit(1)
+    found = _first(connection, query.where(jobs.c.user == user)) if user is not None else None
+    found = found or _first(connection, query)
     if found is None:
         raise NotFoundError("there is no job {ref}", hint="See them all: anycard jobs", ref=text)
     return found
