@@ -28,7 +28,7 @@ from anycard.units import MIB, format_bytes
 log = logging.getLogger("anycard.upkeep")
 
 DISK_PAUSE_BYTES = 256 * MIB  # below: nothing starts. Overridden by ANYCARD_DISK_PAUSE_BYTES.
-PROBE_S = 10.0
+PROBE_S = 3.0  # a look takes 1 to 2 ms; a lost card is known after two
 DISK_WATCH_S = 2.0
 IDLE_CPU_SHARE = 0.02  # of one core: a sleeping Python with a heartbeat thread stays below
 IDLE_CARD_UTILISATION = 0.01

@@ -1,7 +1,7 @@
 """``resources.accelerators`` in all its spellings.
 
 ``A100``  ``A100:8``  ``{A100: 8}``  ``[A100:1, V100:2]`` and ``{A100: 1, V100: 2}`` (alternatives, in the order written)
-``any``  ``any:2`` (any accelerator, else the CPU)  ``cpu`` (no accelerator)  ``24GB+``  ``nvidia:24GB+:2`` (by card memory)
+``2`` (any accelerators)  ``any``  ``any:2`` (any accelerator, else the CPU)  ``cpu`` (no accelerator)  ``24GB+``  ``nvidia:24GB+:2`` (by card memory)
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from anycard.units import parse_bytes
 MAX_CARDS = 1024  # of one item; far above any one machine
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._()/-]{0,63}")
 _COUNT = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+_BARE_COUNT = re.compile(r"[0-9]{1,2}")  # three and four digits are names: 970, 4090
 _BY_MEMORY = re.compile(
     r"(?:([A-Za-z][A-Za-z-]{0,31}):)?([0-9]{1,6}(?:\.[0-9]{1,3})?[GMTgmt][Ii]?[Bb])\+?(?::(.*))?", re.DOTALL
 )
@@ -65,6 +66,9 @@ def _read_one(text: str, count_text: str | None, place: Place, key: str, faults:
         vendor, size, inner_count = by_memory.groups()
         count = _read_count(inner_count if count_text is None else count_text, text, place, key, faults)
         return None if count is None else CardAsk(count, vendor, parse_bytes(size))
+    if count_text is None and _BARE_COUNT.fullmatch(text):
+        count = _read_count(text, text, place, key, faults)
+        return None if count is None else CardAsk(count)
     name, colon, inner_count = text.partition(":")
     name = name.strip()
     if not _NAME.fullmatch(name) or (colon and count_text is not None):
