@@ -45,6 +45,12 @@ def start_daemon(home_flag: str | None, *, shared: bool = False, port: int | Non
     log, when it does not come up.
     """
     home = paths(home_flag)
+    if not shared and os.path.exists(home.shared_mark):  # noqa: PTH110  Path.exists raises where a folder is closed to us
+        raise UnavailableError(
+            "the shared daemon of {home} does not run",
+            hint="an administrator starts it (anycard up --shared -d); with ANYCARD_HOME=~/.local/share/anycard you have one of your own",
+            home=home.home,
+        )
     try:
         home.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         log = os.open(home.daemon_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -13,7 +13,7 @@ from anycard.cli import options
 from anycard.cli.output import document, safe, say
 from anycard.cli.session import session
 from anycard.cli.starting import daemon_argv, daemon_environment, start_daemon
-from anycard.config import paths
+from anycard.config import SHARED_HOME, paths
 from anycard.errors import ConflictError, UsageError
 from anycard.i18n import N_, _
 
@@ -33,6 +33,8 @@ def up(
 ) -> int:
     if json and not detach:
         raise UsageError("--json goes with -d")
+    if shared and session.home is None and "ANYCARD_HOME" not in os.environ:
+        session.home = str(SHARED_HOME)
     home = paths(session.home)
     try:
         running = session.client(start=False).status()
