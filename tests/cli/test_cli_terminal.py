@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ class Terminal:
         self.screen = b""
         self.pid, self._fd = pty.fork()
         if self.pid == 0:  # the child: becomes anycard
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # whoever started the tests in the background may have it ignored
             os.chdir(cli.folder)
             os.execve(
                 sys.executable,
