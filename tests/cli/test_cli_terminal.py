@@ -23,7 +23,8 @@ class Terminal:
         self.screen = b""
         self.pid, self._fd = pty.fork()
         if self.pid == 0:  # the child: becomes anycard
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # whoever started the tests in the background may have it ignored
+            # Whoever started the tests in the background may have it ignored.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.chdir(cli.folder)
             os.execve(
                 sys.executable,
