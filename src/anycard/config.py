@@ -4,8 +4,7 @@ ANYCARD_HOME/
   anycard.db            the store (SQLite, WAL)
   reserve               space freed when the disk is full, so that the pause can be recorded
   daemon.log supervisor.log
-  jobs/J/               job.yaml as submitted, run.sh, ITEM.N/ an attempt: log, started, exit, output/
-  checkpoints/J/ITEM/   persists across attempts
+  jobs/J/               job.yaml as submitted, run.sh; ITEM.N.log, ITEM.N.output/ ... of attempt N; ITEM.checkpoint/ of them all
   outputs/J/ITEM/       of succeeded items, arrived by rename
   shared                there when the home is a shared daemon's (docs/shared.md)
 """
@@ -52,11 +51,13 @@ class Paths:
     def job(self, job_id: int) -> Path:
         return self.jobs / str(job_id)
 
-    def attempt(self, job_id: int, item: int, number: int) -> Path:
-        return self.jobs / str(job_id) / f"{item}.{number}"
+    def attempt(self, job_id: int, item: int | str, number: int, *, owned: bool = False) -> Path:
+        """The stem of an attempt's files, all in the job's folder. ``owned``: in a folder of their own, the submitting user's."""
+        folder, name = self.job(job_id), f"{item}.{number}"
+        return folder / name / name if owned else folder / name
 
     def checkpoint(self, job_id: int, item: int) -> Path:
-        return self.home / "checkpoints" / str(job_id) / str(item)
+        return self.job(job_id) / f"{item}.checkpoint"
 
     def output(self, job_id: int, item: int) -> Path:
         return self.home / "outputs" / str(job_id) / str(item)

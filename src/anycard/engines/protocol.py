@@ -2,7 +2,8 @@
 
 Every engine keeps the same promises, so that a job moves between them unchanged:
 - ``start`` is idempotent by attempt id: asked twice, the program runs once;
-- the attempt's folder holds its ``log`` (written by the program's own file descriptors), ``output/`` and, once ended, ``exit``;
+- an attempt's files share a stem: ``STEM.log`` (written by the program's own file descriptors), ``STEM.output/`` and, once ended,
+  ``STEM.exit``; one folder holds those of a whole job, for a folder of its own would cost a start more than its process;
 - a report is repeated until it is forgotten, so nobody's crash loses a result;
 - "cannot see it" is the phase UNSEEN, never ENDED.
 """
@@ -35,7 +36,7 @@ class AttemptSpec:
     """
 
     id: int
-    folder: str
+    stem: str
     argv: tuple[str, ...]
     cwd: str
     env: Mapping[str, str]
@@ -54,7 +55,7 @@ class OpenAttempt:
     """What the daemon remembers of an attempt it must find again after a restart."""
 
     id: int
-    folder: str
+    stem: str
     spec: AttemptSpec | None = None  # given when it may never have been started; the engine then starts it
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -65,6 +66,7 @@ def admit(turn: Turn, board: Board, submission: Submission, paths: Paths) -> Adm
         for upstream in job.upstream:
             board.dependants.setdefault(upstream, set()).add(job.id)
         board.jobs[job.id] = job
+        turn.dirty.add(job.id)
         board.requeue(job)
         _record(turn, submission, new, job, position, paths)
         admitted.append((job.id, job.spec.name, job.n_items))
@@ -180,4 +182,6 @@ def spec_json(spec: JobSpec) -> str:
 def _adopt_folder(staged: Path, target: Path) -> None:
     if staged.exists():
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if target.exists():  # of a job that was never recorded: the daemon was killed just before
+            shutil.rmtree(target)
         staged.rename(target)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import bisect
 import heapq
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +27,7 @@ class Attempt:
     job_id: int
     item: int
     number: int
-    folder: str
+    stem: str  # of its files, see engines/protocol.py
     started: Instant
     allocation: Allocation
     grant_id: int
@@ -119,10 +118,12 @@ class Board:
     next_grant: int = 1
     dependants: dict[int, set[int]] = field(default_factory=dict)
 
-    def in_order(self) -> Iterator[OpenJob]:
-        """Jobs with queued items as the queue has them: higher priority first, then submission."""
-        for _, job_id in self.queue:
-            yield self.jobs[job_id]
+    def position(self, job_id: int) -> int | None:
+        """The job's place in the queue, 1 the first; None when nothing of it is queued."""
+        job = self.jobs.get(job_id)
+        if job is None or not job.counts.queued:
+            return None
+        return bisect.bisect_left(self.queue, (-job.spec.priority, job_id)) + 1
 
     def requeue(self, job: OpenJob) -> None:
         """Puts ``job`` into the queue or takes it out, as its counts say. To be called whenever ``counts.queued`` changed."""

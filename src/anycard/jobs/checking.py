@@ -97,11 +97,11 @@ def _check_in_child(request: Request, owner: Owner) -> Checked:
     uid, gid = owner
     try:
         ran = subprocess.run(
-            [sys.executable, "-I", "-m", "anycard.jobs.checking", json.dumps([uid, gid, _groups(uid, gid)])],
+            [sys.executable, "-s", "-P", "-m", "anycard.jobs.checking", json.dumps([uid, gid, _groups(uid, gid)])],
             input=json.dumps(asdict(request)).encode(),
             capture_output=True,
             cwd="/",
-            env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
+            env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             timeout=CHECK_TIMEOUT_S,
             check=False,
         )

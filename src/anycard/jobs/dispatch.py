@@ -23,14 +23,16 @@ from anycard.jobs import environment, files, lifecycle, prepare
 from anycard.jobs.board import PREPARE, Attempt, Board, OpenJob
 from anycard.jobs.file.foreach import item_variables
 from anycard.jobs.outcome import Outcome, classify
+from anycard.jobs.queueing import Startable
 from anycard.jobs.reload import load_board, resume_orders
 from anycard.jobs.states import ItemState
 from anycard.jobs.turn import Turn
 from anycard.jobs.upkeep import Upkeep
 from anycard.model.demand import Demand
 from anycard.model.end_reason import EndReason
+from anycard.model.instant import rfc3339
 from anycard.model.text import Text
-from anycard.scheduling.plan import HostState, Plan, Policy, QueuedJob, Snapshot, WaitReason
+from anycard.scheduling.plan import HostState, Policy, QueuedJob, Snapshot, WaitReason
 from anycard.scheduling.planner import plan
 from anycard.store.engine import DiskFullError, Store
 
@@ -38,6 +40,8 @@ log = logging.getLogger("anycard.dispatch")
 T = TypeVar("T")
 
 HOUSEKEEPING_S = 5.0
+_SHORT_QUEUE = 200  # reasons for so many are planned at once, in about a millisecond
+_REASONS_PACE_S = 0.5
 _MIN_CPUS = 0.001
 
 
@@ -53,9 +57,14 @@ class Dispatcher:
         self.board = Board()
         self._inputs: list[Callable[[Turn], None]] = []
         self._wake = asyncio.Event()
-        self._timers: list[float] = []
+        self._timers: list[tuple[float, int]] = []  # (when, job) to look at again
+        self._startable = Startable()
+        self._dirty: set[int] = set()
+        self._setup_waiters: dict[str, set[int]] = {}
         self._stopping = False
-        self._reasons: tuple[int, Plan] | None = None
+        self._reasons: Mapping[int, WaitReason] = {}
+        self._reasons_of = -1
+        self._reasoning: asyncio.Task[None] | None = None
         self._version = 0  # of the board: counts turns that changed it
         self._watchers: dict[int, set[Watcher]] = {}
 
@@ -78,14 +87,32 @@ class Dispatcher:
         self._put(run)
         return await future
 
-    def reasons(self) -> Mapping[int, WaitReason]:
-        """Why each waiting job waits; planned anew only when the board changed since."""
-        if self._reasons is None or self._reasons[0] != self._version:
-            self._reasons = (
-                self._version,
-                plan(self._snapshot(), Policy(self.machine.paused, max_starts=0), now().utc_s),
-            )
-        return self._reasons[1].reasons
+    async def reasons(self) -> Mapping[int, WaitReason]:
+        """Why each waiting job waits. Of a long queue they may be a moment old: they are planned aside, a few times a second at most."""
+        if self._reasons_of == self._version:
+            return self._reasons
+        if len(self.board.queue) <= _SHORT_QUEUE:
+            self._reasons, self._reasons_of = self._plan_reasons(self._whole_snapshot()), self._version
+            return self._reasons
+        if self._reasoning is None or self._reasoning.done():
+            self._reasoning = asyncio.create_task(self._reason_aside())
+        if not self._reasons:
+            await asyncio.shield(self._reasoning)
+        return self._reasons
+
+    async def _reason_aside(self) -> None:
+        version, snapshot = self._version, self._whole_snapshot()
+        self._reasons = await asyncio.to_thread(self._plan_reasons, snapshot)
+        self._reasons_of = version
+        await asyncio.sleep(_REASONS_PACE_S)
+
+    def _plan_reasons(self, snapshot: Snapshot) -> Mapping[int, WaitReason]:
+        return plan(snapshot, Policy(self.machine.paused, max_starts=0), now().utc_s).reasons
+
+    def _whole_snapshot(self) -> Snapshot:
+        self._refresh(now().utc_s)
+        known = self._startable.known
+        return Snapshot(self.host(), tuple(known[job_id] for _, job_id in self.board.queue))
 
     def host(self) -> HostState:
         return self.machine.host_state(self.board)
@@ -101,6 +128,9 @@ class Dispatcher:
     async def open(self) -> None:
         """Rebuilds the board, finds what runs, and starts what was granted but not started."""
         self.board = await asyncio.to_thread(load_board, self.store)
+        self._startable = Startable()
+        self._dirty.clear()
+        self._dirty.update(self.board.jobs)
         for attempt in self.board.attempts.values():
             self.machine.locks.take(attempt.allocation.card_ids)
         orders = resume_orders(self.board, self._order, self.paths)
@@ -135,13 +165,10 @@ class Dispatcher:
         self._version += 1
         self._put(self._upkeep)
 
-    def wake_at(self, utc_s: float) -> None:
-        heapq.heappush(self._timers, utc_s)
-
     async def _wait(self) -> None:
         timeout = HOUSEKEEPING_S
         if self._timers:
-            timeout = min(timeout, max(0.0, self._timers[0] - now().utc_s))
+            timeout = min(timeout, max(0.0, self._timers[0][0] - now().utc_s))
         try:
             async with asyncio.timeout(timeout):
                 await self._wake.wait()
@@ -150,12 +177,10 @@ class Dispatcher:
         self._wake.clear()
 
     async def _turn(self) -> None:
-        turn = Turn(now())
+        turn = Turn(now(), dirty=self._dirty)
         inputs, self._inputs = self._inputs, []
         for apply in inputs:
             apply(turn)
-        while self._timers and self._timers[0] <= turn.now.utc_s:
-            heapq.heappop(self._timers)
         self._place(turn)
         if turn.changes or turn.files:
             self._version += 1
@@ -209,79 +234,88 @@ class Dispatcher:
     # ---- placing ----------------------------------------------------------------------------------------------------------
 
     def _place(self, turn: Turn) -> None:
+        self._refresh(turn.now.utc_s)
         if not self.board.queue or self._stopping:
             return
         host = self.host()
         if host.cpus_free < _MIN_CPUS:
             return
-        policy = Policy(self.machine.paused)
-        result = plan(self._snapshot(host), policy, turn.now.utc_s)
-        for placement in result.placements:
+        snapshot = Snapshot(host, self._startable.candidates(host))
+        for placement in plan(snapshot, Policy(self.machine.paused), turn.now.utc_s).placements:
             job = self.board.jobs[placement.job_id]
+            if not self.machine.locks.take(placement.allocation.card_ids):
+                self._dirty.add(job.id)  # another daemon was quicker; the next look at the host says so
+                continue
             item = PREPARE if not job.prepared else job.ready.popleft()
             if item == PREPARE and job.prepare_key is not None:
                 self.board.setups[job.prepare_key] = job.id
-            self.machine.locks.take(placement.allocation.card_ids)
+            order = self._order(job, item, placement.allocation.card_ids)
             lifecycle.start(
-                turn,
-                self.board,
-                job,
-                item,
-                placement.allocation,
-                engine=self.engine.name,
-                paths=self.paths,
-                **self._order(job, item, placement.allocation.card_ids),
+                turn, self.board, job, item, placement.allocation, engine=self.engine.name, paths=self.paths, **order
             )
 
-    def _snapshot(self, host: HostState | None = None) -> Snapshot:
-        at = now().utc_s
-        return Snapshot(host or self.host(), tuple(self._queued(job, at) for job in self.board.in_order()))
+    def _refresh(self, at: float) -> None:
+        """Looks again at the jobs whose chance to start may have changed."""
+        while self._timers and self._timers[0][0] <= at:
+            self._dirty.add(heapq.heappop(self._timers)[1])
+        for key in [key for key in self._setup_waiters if key not in self.board.setups]:
+            self._dirty |= self._setup_waiters.pop(key)
+        for job_id in self._dirty:
+            job = self.board.jobs.get(job_id)
+            if job is not None and job.counts.queued:
+                self._startable.put(self._queued(job, at))
+            else:
+                self._startable.drop(job_id)
+        self._dirty.clear()
 
     def _queued(self, job: OpenJob, at: float) -> QueuedJob:
+        """The job as the planner sees it: how many items may start by the job's own rules, else which rule keeps them."""
         job.wake(at)
-        spec = job.spec
-        options = spec.options
-        ready, waiting = len(job.ready), None
         if job.delayed:
-            self.wake_at(job.delayed[0][0])
+            self._look_again(job, job.delayed[0][0])
+        options = job.spec.options if job.prepared else (Demand(cpus=lifecycle.PREPARE_CPUS),)
+        ready, waiting = self._ready(job, at)
+        note = job.notes.get(job.ready[0]) if job.notes and job.ready else None
+        avoid = note.avoid if note is not None else frozenset[str]()
+        return QueuedJob(job.id, job.spec.priority, job.id, options, ready, waiting, avoid)
+
+    def _ready(self, job: OpenJob, at: float) -> tuple[int, Text | None]:
+        spec = job.spec
         if job.held:
-            ready, waiting = 0, Text("is held; `anycard release {job}` lets it go", {"job": job.id})
-        elif job.upstream:
-            ready, waiting = 0, Text("waits for job {job} to succeed", {"job": min(job.upstream)})
-        elif spec.not_before is not None and spec.not_before > at:
-            self.wake_at(spec.not_before)
-            ready, waiting = 0, Text("waits for its start time")
-        elif not job.prepared:
-            ready, waiting = self._prepare_ready(job, at)
-            options = (Demand(cpus=lifecycle.PREPARE_CPUS),)
-        elif not ready:
-            waiting = Text("waits before it tries again")
-        elif spec.parallel is not None and job.items_running >= spec.parallel:
-            ready, waiting = (
-                0,
-                Text("runs as many items at once as its file allows ({parallel})", {"parallel": spec.parallel}),
-            )
-        elif spec.parallel is not None:
-            ready = min(ready, spec.parallel - job.items_running)
-        avoid = frozenset[str]()
-        if ready and job.notes and job.ready:
-            note = job.notes.get(job.ready[0])
-            avoid = note.avoid if note else avoid
-        return QueuedJob(job.id, spec.priority, job.id, options, ready, waiting, avoid)
+            return 0, Text("is held; `anycard release {job}` lets it go", {"job": job.id})
+        if job.upstream:
+            return 0, Text("waits for job {job} to succeed", {"job": min(job.upstream)})
+        if spec.not_before is not None and spec.not_before > at:
+            self._look_again(job, spec.not_before)
+            return 0, Text("waits for its start time, {time}", {"time": rfc3339(spec.not_before) or ""})
+        if not job.prepared:
+            return self._prepare_ready(job, at)
+        if not job.ready:
+            return 0, Text("waits before it tries again")
+        if spec.parallel is None:
+            return len(job.ready), None
+        room = max(0, spec.parallel - job.items_running)
+        waiting = Text("runs as many items at once as its file allows ({parallel})", {"parallel": spec.parallel})
+        return min(len(job.ready), room), waiting if room < len(job.ready) else None
 
     def _prepare_ready(self, job: OpenJob, at: float) -> tuple[int, Text | None]:
         if PREPARE in job.running:
             return 0, Text("its setup is running")
         if job.prepare_not_before > at:
-            self.wake_at(job.prepare_not_before)
+            self._look_again(job, job.prepare_not_before)
             return 0, Text("waits before its setup is tried again")
-        other = self.board.setups.get(job.prepare_key or "")
+        key = job.prepare_key or ""
+        other = self.board.setups.get(key)
         if other is not None:
+            self._setup_waiters.setdefault(key, set()).add(job.id)
             return 0, Text("waits for the same setup, which job {job} is running", {"job": other})
         if prepare.already_done(job, self.paths):
             job.prepared = True
-            return 0, None
+            return self._ready(job, at)
         return 1, None
+
+    def _look_again(self, job: OpenJob, utc_s: float) -> None:
+        heapq.heappush(self._timers, (utc_s, job.id))
 
     def _order(self, job: OpenJob, item: int, card_ids: tuple[str, ...]) -> dict[str, Any]:
         """What ``lifecycle.start`` needs beside the placement; the same again when a lost start is repeated."""
@@ -308,7 +342,7 @@ class Dispatcher:
                 attempt = self.board.attempts.get(status.id)
                 failed = status.exit_code != 0 and attempt is not None
                 tail = (
-                    await asyncio.to_thread(files.read_tail, Path(attempt.folder) / "log") if failed and attempt else ""
+                    await asyncio.to_thread(files.read_tail, Path(f"{attempt.stem}.log")) if failed and attempt else ""
                 )
                 self._put(partial(self._ended, status, tail))
             elif status.phase is Phase.RUNNING:

@@ -49,7 +49,7 @@ def build(
     allocation: Allocation,
     *,
     paths: Paths,
-    folder: str,
+    stem: str,
     visibility: Mapping[str, str],
     item_variables: Mapping[str, str],
     secrets: Mapping[str, str],
@@ -81,7 +81,7 @@ def build(
     if item != PREPARE:
         env.update(
             ANYCARD_ITEM=str(item),
-            ANYCARD_OUTPUT_DIR=f"{folder}/output",
+            ANYCARD_OUTPUT_DIR=f"{stem}.output",
             ANYCARD_CHECKPOINT_DIR=str(paths.checkpoint(job.id, item)),
         )
         env.update(_other_systems(job, item, number, cards, threads, spec.workdir))

@@ -130,15 +130,16 @@ def read_tail(path: Path, size: int = _TAIL_BYTES) -> str:
     return data.decode("utf-8", "replace").replace("\r", "\n").replace("\0", " ")
 
 
-def promote_output(attempt_folder: Path, output: Path, owner: Owner | None = None) -> None:
-    """Makes a succeeded attempt's output folder the item's, by one rename; an empty one is dropped. One that its program made impossible to
+def promote_output(made: Path, output: Path, owner: Owner | None = None) -> None:
+    """Makes a succeeded attempt's output folder the item's, by one rename; an empty one stays where it is. One that its program made impossible to
     move stays where it is, and the daemon's log says so: it must not keep others from being recorded."""
-    made = attempt_folder / "output"
     try:
-        with contextlib.suppress(OSError):
-            made.rmdir()  # empty: the common case of a job without outputs
-        if not os.path.lexists(made):  # dropped just now, or promoted before a crash
-            return
+        with os.scandir(made) as entries:
+            if next(entries, None) is None:
+                return
+    except FileNotFoundError:
+        return  # promoted before a crash
+    try:
         job_folder(output.parent, owner)
         if os.path.lexists(output):  # left by an earlier life of the item (retried by hand): keep it aside, never merge
             output.rename(_aside(output))
@@ -146,7 +147,7 @@ def promote_output(attempt_folder: Path, output: Path, owner: Owner | None = Non
     except OSError as error:
         if error.errno in _NO_ROOM:
             raise
-        log.warning("the output of %s stays there: %s", attempt_folder, error)
+        log.warning("the output of %s stays there: %s", made, error)
 
 
 def _aside(path: Path) -> Path:

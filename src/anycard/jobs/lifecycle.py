@@ -43,22 +43,25 @@ def start(
     if item == PREPARE:
         job.prepare_tries += 1
         number = job.prepare_tries
-        folder = str(paths.job(job.id) / f"prepare.{number}")
+        stem = str(paths.attempt(job.id, "prepare", number, owned=job.uid is not None))
     else:
         note = job.note(item)
         note.attempts += 1
         number = note.attempts
         if note.started_at is None:
             note.started_at = now.utc_s
-        folder = str(paths.attempt(job.id, item, number))
-    attempt = Attempt(board.next_attempt, job.id, item, number, folder, now, allocation, board.next_grant)
+        stem = str(paths.attempt(job.id, item, number, owned=job.uid is not None))
+    attempt = Attempt(board.next_attempt, job.id, item, number, stem, now, allocation, board.next_grant)
     board.next_attempt += 1
     board.next_grant += 1
     board.attempts[attempt.id] = attempt
     job.running[item] = attempt
+    owner = owner_of(job)
+    if owner is not None:
+        turn.files.append(partial(files.job_folder, paths.job(job.id), owner))
     if item != PREPARE:
         checkpoint = paths.checkpoint(job.id, item)
-        turn.files.append(partial(checkpoint.mkdir, mode=0o700, parents=True, exist_ok=True))
+        turn.files.append(partial(files.owned_folder, checkpoint, owner))
     if job.first_granted is None:
         job.first_granted = now
         turn.changes.update(
@@ -77,7 +80,7 @@ def start(
             "number": number,
             "engine": engine,
             "state": ItemState.STARTING.value,
-            "folder": folder,
+            "stem": stem,
             "pid": None,
             "started_at": now.utc_s,
             "started_boot_s": now.boot_s,
@@ -112,6 +115,7 @@ def start(
         },
     )
     if item == PREPARE:
+        turn.files += [partial(files.owned_folder, filled, owner) for filled in prepare.folders(job, paths)]
         turn.event("prepare.started", job, attempt=attempt.id, cpus=allocation.cpus)
     else:
         job.counts.queued -= 1
@@ -173,7 +177,7 @@ def spec_of(
         deadlines.append(Deadline(max(0.0, left), EndReason.MAX_RELEASED))
     return AttemptSpec(
         id=attempt.id,
-        folder=attempt.folder,
+        stem=attempt.stem,
         argv=argv,
         cwd=spec.workdir if item == PREPARE else environment.workdir(job, paths),
         env=environment.build(
@@ -182,7 +186,7 @@ def spec_of(
             number,
             allocation,
             paths=paths,
-            folder=attempt.folder,
+            stem=attempt.stem,
             visibility=visibility,
             item_variables=item_variables,
             secrets=secrets,
@@ -247,8 +251,9 @@ def end(
     )
     turn.changes.update("grants", attempt.grant_id, to_utc=status.at.utc_s, seconds=run_s)
     words = f"{reason.value}" + (f": {outcome.detail}" if outcome.detail else "")
-    line = f"{rfc3339(status.at.utc_s)} {words} (exit code {_shown(exit_code)}, {run_s:.1f} s)"
-    turn.files.append(partial(files.end_log, Path(attempt.folder) / "log", line))
+    left = f", {status.left_behind} processes left behind were ended" if status.left_behind else ""
+    line = f"{rfc3339(status.at.utc_s)} {words} (exit code {_shown(exit_code)}, {run_s:.1f} s{left})"
+    turn.files.append(partial(files.end_log, Path(f"{attempt.stem}.log"), line))
     data: dict[str, Any] = {
         "reason": reason.value,
         "exit_code": exit_code,
@@ -282,8 +287,8 @@ def _after_item(
     values = {"end_reason": reason.value, "exit_code": exit_code, "run_s": note.run_s}
     if reason is EndReason.SUCCEEDED:
         job.counts.succeeded += 1
-        turn.files.append(partial(files.promote_output, Path(attempt.folder), paths.output(job.id, item)))
-        turn.files.append(partial(files.drop_if_empty, paths.checkpoint(job.id, item)))
+        output = paths.output(job.id, item)
+        turn.files.append(partial(files.promote_output, Path(f"{attempt.stem}.output"), output, owner_of(job)))
         turn.item(job, item, state=ItemState.SUCCEEDED.value, ended_at=turn.now.utc_s, reason_json=None, **values)
         job.notes.pop(item, None)
         job.item_values.pop(item, None)
@@ -304,7 +309,7 @@ def _after_item(
         return
     final = ItemState.CANCELLED if reason is EndReason.CANCELLED else ItemState.FAILED
     finish_item(
-        turn, job, item, final, reason, detail, exit_code=exit_code, run_s=note.run_s, log=f"{attempt.folder}/log"
+        turn, job, item, final, reason, detail, exit_code=exit_code, run_s=note.run_s, log=f"{attempt.stem}.log"
     )
     if final is ItemState.FAILED and job.spec.stop_on_item_error:
         why = Text("item {item} failed and the job file says `on_item_error: stop`", {"item": item})
@@ -394,7 +399,7 @@ def _after_prepare(
     if reason is EndReason.CANCELLED:
         drop_queued(turn, board, job, ItemState.CANCELLED, reason, detail or Text("cancelled"))
         return
-    log = str(paths.job(job.id) / f"prepare.{tries}" / "log")
+    log = f"{paths.attempt(job.id, 'prepare', tries, owned=job.uid is not None)}.log"
     why = Text("setup did not succeed ({why}), see {log}", {"why": str(detail or reason.value), "log": log})
     drop_queued(turn, board, job, ItemState.FAILED, reason, why)
 
@@ -406,7 +411,7 @@ def settle(turn: Turn, board: Board, job: OpenJob, paths: Paths) -> None:
         return
     failed = [job.failed[item] for item in sorted(job.failed)]
     if failed or job.reopened:
-        turn.files.append(partial(files.write_failed, paths.job(job.id), failed))
+        turn.files.append(partial(files.write_failed, paths.job(job.id), failed, owner_of(job)))
     turn.counts(job, ended_at=turn.now.utc_s)
     counts = job.counts
     turn.event(
@@ -428,11 +433,17 @@ def settle(turn: Turn, board: Board, job: OpenJob, paths: Paths) -> None:
 def upstream_ended(turn: Turn, board: Board, job: OpenJob, upstream: int, state: JobState, paths: Paths) -> None:
     """A job that ``job`` waits for ended: one wait less, or the end of it when that one did not succeed."""
     job.upstream.discard(upstream)
+    turn.dirty.add(job.id)
     if state is JobState.SUCCEEDED:
         return
     why = Text("job {job}, which it waits for, ended as {state}", {"job": upstream, "state": state.value})
     drop_queued(turn, board, job, ItemState.FAILED, EndReason.UPSTREAM_FAILED, why)
     settle(turn, board, job, paths)
+
+
+def owner_of(job: OpenJob) -> files.Owner | None:
+    """Whose the job's files are in shared mode; None: the daemon's own user's."""
+    return None if job.uid is None or job.gid is None else (job.uid, job.gid)
 
 
 def _shown(code: int | None) -> str:

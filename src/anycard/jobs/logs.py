@@ -24,15 +24,15 @@ async def read_log(
 
     NotFoundError when nothing was ever started and ``follow`` is False, or the log was pruned.
     """
-    folder = await asyncio.to_thread(_folder, store, job_id, item, attempt)
-    if folder is None and not follow:
+    stem = await asyncio.to_thread(_stem_of, store, job_id, item, attempt)
+    if stem is None and not follow:
         raise NotFoundError("item {item} of job {job} has not started: there is no log yet", item=item, job=job_id)
-    if folder is not None and not (Path(folder) / "log").exists() and not _open(dispatcher, job_id, item):
+    if stem is not None and not (Path(f"{stem}.log")).exists() and not _open(dispatcher, job_id, item):
         raise NotFoundError(
             "the log of item {item} of job {job} is gone (pruned, or removed by hand)", item=item, job=job_id
         )
     if not follow:
-        return _whole(Path(folder or "") / "log", tail)
+        return _whole(Path(f"{stem}.log"), tail)
     return _follow(dispatcher, store, job_id, item, attempt, tail)
 
 
@@ -51,20 +51,20 @@ async def _follow(
         over = not _open(
             dispatcher, job_id, item
         )  # asked before the last look, so that nothing written meanwhile is missed
-        folder = await asyncio.to_thread(_folder, store, job_id, item, attempt)
-        if folder is not None and folder not in done:
-            log = Path(folder) / "log"
+        stem = await asyncio.to_thread(_stem_of, store, job_id, item, attempt)
+        if stem is not None and stem not in done:
+            log = Path(f"{stem}.log")
             position = await asyncio.to_thread(tail_offset, log, tail)
             tail = None
             while True:
-                ended = not _running(dispatcher, job_id, item, folder)
+                ended = not _running(dispatcher, job_id, item, stem)
                 while chunk := await asyncio.to_thread(_read, log, position):
                     position += len(chunk)
                     yield chunk
                 if ended:
                     break
                 await asyncio.sleep(_POLL_S)
-            done.add(folder)
+            done.add(stem)
             if attempt is not None:
                 return
         elif over:
@@ -81,15 +81,15 @@ def _open(dispatcher: Dispatcher, job_id: int, item: int) -> bool:
     )
 
 
-def _running(dispatcher: Dispatcher, job_id: int, item: int, folder: str) -> bool:
+def _running(dispatcher: Dispatcher, job_id: int, item: int, stem: str) -> bool:
     job = dispatcher.board.jobs.get(job_id)
     attempt = job.running.get(item) if job is not None else None
-    return attempt is not None and attempt.folder == folder
+    return attempt is not None and attempt.stem == stem
 
 
-def _folder(store: Store, job_id: int, item: int, attempt: int | None) -> str | None:
+def _stem_of(store: Store, job_id: int, item: int, attempt: int | None) -> str | None:
     with store.read() as connection:
-        return queries.attempt_folder(connection, job_id, item, attempt)
+        return queries.attempt_stem(connection, job_id, item, attempt)
 
 
 def _read(log: Path, position: int) -> bytes:

@@ -65,7 +65,7 @@ def resume_orders(board: Board, order: Orders, paths: Paths) -> list[OpenAttempt
             if never_seen
             else None
         )
-        found.append(OpenAttempt(attempt.id, attempt.folder, spec))
+        found.append(OpenAttempt(attempt.id, attempt.stem, spec))
     return found
 
 
@@ -139,7 +139,7 @@ def _failed(job: OpenJob, item: Row, tries: Sequence[Row]) -> dict[str, Any]:
         "reason": str(reason) if reason else None,
         "exit_code": item["exit_code"],
         "attempts": item["attempts"],
-        "log": f"{tries[-1]['folder']}/log" if tries else None,
+        "log": f"{tries[-1]['stem']}.log" if tries else None,
     }
 
 
@@ -149,7 +149,7 @@ def _attempt(row: Row, grant: Row) -> Attempt:
         job_id=row["job_id"],
         item=row["item"],
         number=row["number"],
-        folder=row["folder"],
+        stem=row["stem"],
         started=Instant(row["started_at"], row["started_boot_s"], row["boot_id"]),
         allocation=Allocation(grant["cpus"], grant["memory_bytes"], tuple(json.loads(grant["cards_json"]))),
         grant_id=grant["id"],

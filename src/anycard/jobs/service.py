@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Protocol, TypeVar
@@ -19,8 +20,8 @@ from anycard.jobs.reload import reopen
 from anycard.jobs.spec import JobSpec
 from anycard.jobs.states import OPEN_JOB_STATES, ItemState, JobState
 from anycard.jobs.turn import Turn
-from anycard.model.text import Text
 from anycard.scheduling.feasibility import impossible
+from anycard.scheduling.plan import WaitReason
 from anycard.store import queries
 from anycard.store.engine import Store
 
@@ -65,7 +66,7 @@ class Jobs:
         checked = await check_as(request, owner)
         for found in checked.jobs:
             self._refuse_impossible(found.spec)
-        new = [await self._new_job(request, found, position, owner) for position, found in enumerate(checked.jobs)]
+        new = [await self._new_job(request, found, caller.user, owner) for found in checked.jobs]
         submission = Submission(
             jobs=tuple(new),
             submit_key=request.submit_key,
@@ -79,11 +80,10 @@ class Jobs:
             admitted = await self._dispatcher.ask(
                 lambda turn: admit(turn, self._dispatcher.board, submission, self._paths)
             )
-        except BaseException:
+        finally:  # became a job's folder, or is not wanted: refused, or the same submission came twice
             for job in new:
                 if job.staged is not None:
                     shutil.rmtree(job.staged, ignore_errors=True)
-            raise
         return _submitted(admitted, list(checked.ignored), list(checked.warnings))
 
     def _refuse_impossible(self, spec: JobSpec) -> None:
@@ -91,12 +91,12 @@ class Jobs:
         if why is not None:
             raise UsageError(why.msgid, hint="`anycard cards` lists what this machine has", **why.params)
 
-    async def _new_job(self, request: Request, job: CheckedJob, position: int, owner: tuple[int, int] | None) -> NewJob:
+    async def _new_job(self, request: Request, job: CheckedJob, user: str, owner: files.Owner | None) -> NewJob:
         spec = job.spec
-        upstream, ended = await self._upstream(spec) if spec.after else ((), {})
+        upstream, ended = await self._upstream(spec, user) if spec.after else ((), {})
         staged = None
         if request.file is not None or job.secrets:
-            folder = self._paths.jobs / f".new-{request.submit_key}-{position}"
+            folder = self._paths.jobs / f"{files.STAGED}{secrets.token_hex(8)}"
             await asyncio.to_thread(
                 files.stage_submission, folder, spec, source=request.file, secrets=job.secrets, owner=owner
             )
@@ -104,8 +104,8 @@ class Jobs:
         key = prepare.key_for(spec, job.setup_key, owner[0] if owner else None, self._paths)
         return NewJob(spec, staged, key, upstream, ended)
 
-    async def _upstream(self, spec: JobSpec) -> tuple[tuple[int, ...], dict[int, JobState]]:
-        rows = [await self._row(ref) for ref in spec.after]
+    async def _upstream(self, spec: JobSpec, user: str) -> tuple[tuple[int, ...], dict[int, JobState]]:
+        rows = [await self._row(ref, user) for ref in spec.after]
         ended = {row["id"]: JobState(row["state"]) for row in rows if row["state"] not in OPEN_JOB_STATES}
         return tuple(row["id"] for row in rows), ended
 
@@ -119,20 +119,20 @@ class Jobs:
         page = await asyncio.to_thread(
             self._read, queries.jobs_page, states=states, user=user, name=name, limit=limit, cursor=cursor
         )
-        waiting = self._waiting()
+        reasons = await self._dispatcher.reasons()
         return {
             "schema": "anycard.jobs/1",
-            "jobs": [self._job_view(row, waiting) for row in page.rows],
+            "jobs": [self._job_view(row, reasons) for row in page.rows],
             "next_cursor": page.next_cursor,
         }
 
-    async def job(self, ref: str | int) -> dict[str, Any]:
-        return self._job_view(await self._row(ref), self._waiting())
+    async def job(self, ref: str | int, user: str | None = None) -> dict[str, Any]:
+        return self._job_view(await self._row(ref, user), await self._dispatcher.reasons())
 
     async def items(
         self, ref: str, caller: Caller, *, state: str | None, limit: int, cursor: str | None
     ) -> dict[str, Any]:
-        row = await self._row(ref, caller)
+        row = await self._own(ref, caller)
         states = _states(state, set(ItemState))
         page = await asyncio.to_thread(
             self._read, queries.items_page, row["id"], states=states, limit=limit, cursor=cursor
@@ -145,7 +145,7 @@ class Jobs:
         }
 
     async def events(self, ref: str, caller: Caller, *, after: int, limit: int) -> dict[str, Any]:
-        row = await self._row(ref, caller)
+        row = await self._own(ref, caller)
         found = await asyncio.to_thread(self._read, queries.events_after, after, job_id=row["id"], limit=limit)
         return {
             "schema": "anycard.events/1",
@@ -156,7 +156,7 @@ class Jobs:
 
     async def watch(self, ref: str, caller: Caller) -> AsyncIterator[dict[str, Any]]:
         """Lines {job, items}: at once, at each change (paced), and now and then when quiet; ends with the job."""
-        row = await self._row(ref, caller)
+        row = await self._own(ref, caller)
         return self._watch(row["id"])
 
     async def _watch(self, job_id: int) -> AsyncIterator[dict[str, Any]]:
@@ -179,7 +179,7 @@ class Jobs:
         self, ref: str, caller: Caller, *, item: int, attempt: int | None, follow: bool, tail: int | None
     ) -> AsyncIterator[bytes]:
         """A log's bytes; NotFoundError when there is no such item, or it was never started (and ``follow`` is not asked)."""
-        row = await self._row(ref, caller)
+        row = await self._own(ref, caller)
         if not -1 <= item < row["n_items"]:
             raise NotFoundError(
                 "job {job} has no item {item}; it has {count}, counted from 0",
@@ -192,7 +192,7 @@ class Jobs:
     # ---- act --------------------------------------------------------------------------------------------------------------
 
     async def cancel(self, ref: str, caller: Caller, *, item: int | None) -> dict[str, Any]:
-        job_id = (await self._row(ref, caller))["id"]
+        job_id = (await self._own(ref, caller))["id"]
 
         def apply(turn: Turn) -> None:
             job = self._open(job_id, "cancelled")
@@ -202,7 +202,7 @@ class Jobs:
         return await self.job(job_id)
 
     async def hold(self, ref: str, caller: Caller, *, held: bool) -> dict[str, Any]:
-        job_id = (await self._row(ref, caller))["id"]
+        job_id = (await self._own(ref, caller))["id"]
 
         def apply(turn: Turn) -> None:
             actions.hold(turn, self._open(job_id, "held" if held else "released"), held, caller.user)
@@ -212,7 +212,7 @@ class Jobs:
 
     async def retry(self, ref: str, caller: Caller, *, items: list[int] | None) -> dict[str, Any]:
         """Queues ended items that did not succeed again: all of them, or ``items``."""
-        job_id = (await self._row(ref, caller))["id"]
+        job_id = (await self._own(ref, caller))["id"]
         chosen = await asyncio.to_thread(self._retryable, job_id, items)
         closed = await asyncio.to_thread(reopen, self._store, job_id)
 
@@ -237,25 +237,23 @@ class Jobs:
             raise ConflictError("job {job} has ended and cannot be {done}", job=job_id, done=done)
         return job
 
-    async def _row(self, ref: str | int, caller: Caller | None = None) -> Mapping[str, Any]:
-        row = await asyncio.to_thread(self._read, queries.job, ref)
-        if caller is not None and not caller.admin and row["uid"] != caller.uid:
+    async def _row(self, ref: str | int, user: str | None = None) -> Mapping[str, Any]:
+        """By id, or the latest of a name: the user's own first."""
+        return await asyncio.to_thread(self._read, queries.job, ref, user)
+
+    async def _own(self, ref: str | int, caller: Caller) -> Mapping[str, Any]:
+        """As ``_row``; ForbiddenError when it is someone else's."""
+        row = await self._row(ref, caller.user)
+        if not caller.admin and row["uid"] != caller.uid:
             raise ForbiddenError("job {ref} belongs to {user}", ref=ref, user=row["user"])
         return row
 
-    def _waiting(self) -> dict[int, tuple[int, Text, Text | None]]:
-        """Position in the queue, why it waits and what would help, by job id."""
-        reasons = self._dispatcher.reasons()
-        found: dict[int, tuple[int, Text, Text | None]] = {}
-        for position, job in enumerate(self._dispatcher.board.in_order(), start=1):
-            reason = reasons.get(job.id)
-            if reason is not None:
-                found[job.id] = (position, reason.why, reason.sooner)
-        return found
-
-    def _job_view(self, row: Mapping[str, Any], waiting: Mapping[int, tuple[int, Text, Text | None]]) -> dict[str, Any]:
-        position, why, sooner = waiting.get(row["id"], (None, None, None))
-        return views.job_json(row, self._paths, position=position, why=why, sooner=sooner)
+    def _job_view(self, row: Mapping[str, Any], reasons: Mapping[int, WaitReason]) -> dict[str, Any]:
+        reason = reasons.get(row["id"])
+        position = self._dispatcher.board.position(row["id"])
+        if position is None or reason is None:
+            return views.job_json(row, self._paths, position=position)
+        return views.job_json(row, self._paths, position=position, why=reason.why, sooner=reason.sooner)
 
     def _read(self, query: Callable[..., T], *args: Any, **more: Any) -> T:
         """Runs a query of store/queries.py on a reader's connection; in a worker thread."""

@@ -29,6 +29,7 @@ class Turn:
     stops: list[tuple[int, EndReason, float]] = field(default_factory=list)
     forgets: list[int] = field(default_factory=list)
     replies: list[tuple[asyncio.Future[Any], Any]] = field(default_factory=list)
+    dirty: set[int] = field(default_factory=set)  # jobs whose chance to start may have changed
     touched: set[tuple[int, int]] = field(default_factory=set)  # (job, item) whose watchers want news; item -1: the job
 
     def event(
@@ -69,6 +70,7 @@ class Turn:
             **values,
         )
         self.touched.add((job.id, -1))
+        self.dirty.add(job.id)
         return state
 
     def reply(self, future: asyncio.Future[Any] | None, value: Any) -> None:

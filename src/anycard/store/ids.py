@@ -43,7 +43,7 @@ def next_ids(connection: Connection, paths: Paths) -> NextIds:
 
 def _highest_folder(paths: Paths) -> int:
     highest = 0
-    for parent in (paths.jobs, paths.home / "outputs", paths.home / "checkpoints"):
+    for parent in (paths.jobs, paths.home / "outputs"):
         try:
             names = [entry.name for entry in os.scandir(parent)]
         except FileNotFoundError:

@@ -35,11 +35,10 @@ class EndedJob:
     ended_at: float
     logs_bytes: int
     outputs_bytes: int
-    checkpoints_bytes: int
 
     @property
     def total_bytes(self) -> int:
-        return self.logs_bytes + self.outputs_bytes + self.checkpoints_bytes
+        return self.logs_bytes + self.outputs_bytes
 
 
 def plan_prune(ended: Sequence[EndedJob], *, ended_before: float, max_bytes: int | None = None) -> tuple[EndedJob, ...]:
@@ -92,7 +91,7 @@ class _Removal:
     def __init__(self, home: Path, dry_run: bool) -> None:
         self._home = home.resolve()
         self._dry_run = dry_run
-        self.freed = {"logs": 0, "outputs": 0, "checkpoints": 0, "environments": 0}
+        self.freed = {"logs": 0, "outputs": 0, "environments": 0}
         self.failed: list[dict[str, str]] = []
 
     def remove(self, kind: str, path: Path) -> None:
@@ -166,7 +165,6 @@ def _inventory(store: Store, paths: Paths) -> list[EndedJob]:
 def _folders(paths: Paths, job_id: int) -> Iterator[tuple[str, Path]]:
     yield "logs", paths.job(job_id)
     yield "outputs", paths.output(job_id, 0).parent
-    yield "checkpoints", paths.checkpoint(job_id, 0).parent
 
 
 def _forget_rows(store: Store, ids: Collection[int]) -> list[int]:

@@ -125,9 +125,9 @@ def attempts_of_job(connection: Connection, job_id: int) -> list[Row]:
     return _rows(connection, query.order_by(attempts.c.item, attempts.c.number))
 
 
-def attempt_folder(connection: Connection, job_id: int, item: int, number: int | None) -> str | None:
-    """The folder of an item's try, the last one when ``number`` is None; None when there is no such try."""
-    query = select(attempts.c.folder).where(attempts.c.job_id == job_id, attempts.c.item == item)
+def attempt_stem(connection: Connection, job_id: int, item: int, number: int | None) -> str | None:
+    """The stem of the files of an item's try, the last one when ``number`` is None; None when there is no such try."""
+    query = select(attempts.c.stem).where(attempts.c.job_id == job_id, attempts.c.item == item)
     if number is not None:
         query = query.where(attempts.c.number == number)
     return connection.execute(query.order_by(attempts.c.number.desc()).limit(1)).scalar()
@@ -141,7 +141,7 @@ def items_page(
     limit: int = PAGE_ROWS,
     cursor: str | None = None,
 ) -> Page:
-    """A job's items by number, each with its last attempt: ``attempt_id``, ``folder``, ``engine``, ``attempt_number``, ``cards_json``
+    """A job's items by number, each with its last attempt: ``attempt_id``, ``stem``, ``engine``, ``attempt_number``, ``cards_json``
     (null when none was made)."""
     query = _items_with_last_attempt().where(items.c.job_id == job_id).order_by(items.c.item)
     if states:
@@ -223,7 +223,7 @@ def _items_with_last_attempt() -> Select[Any]:
         items,
         attempts.c.id.label("attempt_id"),
         attempts.c.number.label("attempt_number"),
-        attempts.c.folder,
+        attempts.c.stem,
         attempts.c.engine,
         grants.c.cards_json,
     ).select_from(items.outerjoin(attempts, is_last).outerjoin(grants, grants.c.attempt_id == attempts.c.id))

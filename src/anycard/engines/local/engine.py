@@ -1,7 +1,7 @@
 """The local engine: the daemon's end of the supervisor's socket.
 
 The supervisor may die or be upgraded at any time. Then it is started again and asked about every attempt that has not ended; specs whose
-start was never confirmed go along, and the claim in the attempt's folder sees to it that none runs twice.
+start was never confirmed go along, and the attempt's claim sees to it that none runs twice.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LONGEST_WAIT_S = 30.0  # between tries while the supervisor cannot be started
 class _Known:
     """An attempt not forgotten. ``spec`` until its start is confirmed."""
 
-    folder: str
+    stem: str
     spec: AttemptSpec | None
     ended: bool = False
     stop: tuple[EndReason, float] | None = None  # asked for, end not seen yet
@@ -60,13 +60,13 @@ class LocalEngine:
         """Connects, starting the supervisor if it is not there. UnavailableError when that fails. Called again, it begins anew."""
         await self._end_keeper()
         for attempt in attempts:
-            self._known[attempt.id] = _Known(attempt.folder, attempt.spec)
+            self._known[attempt.id] = _Known(attempt.stem, attempt.spec)
         reader = await self._connect()
         self._keeper = asyncio.create_task(self._keep(reader))
 
     async def start(self, specs: Sequence[AttemptSpec]) -> None:
         for spec in specs:
-            self._known[spec.id] = _Known(spec.folder, spec)
+            self._known[spec.id] = _Known(spec.stem, spec)
         self._send(b"".join(wire.line({"do": "start", "spec": wire.spec_to_json(spec)}) for spec in specs))
         await self._drained()
 
@@ -225,7 +225,7 @@ class LocalEngine:
 
     def _open_known(self) -> None:
         attempts = [
-            wire.open_to_json(OpenAttempt(attempt_id, known.folder, known.spec))
+            wire.open_to_json(OpenAttempt(attempt_id, known.stem, known.spec))
             for attempt_id, known in self._known.items()
             if not known.ended
         ]

@@ -1,30 +1,34 @@
 # What stands around one program: claims the attempt, runs the program in the foreground, writes down how it ended.
 # Given whole in $_anycard_shim to `sh -c 'eval "$_anycard_shim"'`, so an upgrade never changes a script that is being run, `ps` shows the
 # program and not this, and in shared mode nobody needs to read our files. Comment lines are taken out before.
-# $1 folder  $2 cwd  $3 umask  $4... the program
+# $1 stem  $2 cwd  $3 umask  $4... the program
+# $_anycard_enter files of control groups, parted by blanks, into which 0 is written to enter
 # $_anycard_boot boot id  $_anycard_note JSON the supervisor wants back  $_anycard_header first lines of the log
 # Only builtins: the program's own process is the one fork. Variables carry a prefix so as not to overwrite the program's.
 trap : TERM INT HUP
 umask 077
 set -C
-_anycard_folder=$1
+_anycard_stem=$1
 _anycard_cwd=$2
 _anycard_umask=$3
 shift 3
 _anycard_stat=
 [ -r /proc/self/stat ] && read -r _anycard_stat </proc/self/stat
 # noclobber makes this an exclusive create: of all who try, one goes on.
-{ printf '%s\n%s\n%s\n%s\n' "$$" "$_anycard_stat" "$_anycard_boot" "$_anycard_note" >"$_anycard_folder/started"; } 2>/dev/null || exit 120
+{ printf '%s\n%s\n%s\n%s\n' "$$" "$_anycard_stat" "$_anycard_boot" "$_anycard_note" >"$_anycard_stem.started"; } 2>/dev/null || exit 120
 _anycard_refuse() {
-  printf 'cannot-start %s\n' "$1" >"$_anycard_folder/exit"
+  printf 'cannot-start %s\n' "$1" >"$_anycard_stem.exit"
   exit 121
 }
+for _anycard_entrance in $_anycard_enter; do
+  { echo 0 >|"$_anycard_entrance"; } 2>/dev/null || _anycard_refuse limits-refused
+done
 [ -z "$_anycard_header" ] || printf '%s' "$_anycard_header"
 if ! cd -- "$_anycard_cwd" 2>/dev/null; then
   [ -d "$_anycard_cwd" ] && _anycard_refuse cwd-refused
   _anycard_refuse cwd-missing
 fi
-unset OLDPWD _anycard_shim _anycard_boot _anycard_note _anycard_header
+unset OLDPWD _anycard_enter _anycard_shim _anycard_boot _anycard_note _anycard_header
 case $1 in
 */*)
   [ -e "$1" ] || _anycard_refuse program-missing
@@ -39,5 +43,5 @@ esac
 )
 _anycard_status=$?
 # One write; a reader takes the line only when its newline is there.
-{ printf 'exited %d\n' "$_anycard_status" >"$_anycard_folder/exit"; } 2>/dev/null
+{ printf 'exited %d\n' "$_anycard_status" >"$_anycard_stem.exit"; } 2>/dev/null
 exit "$_anycard_status"

@@ -19,7 +19,7 @@ def line(message: Mapping[str, Any]) -> bytes:
 def spec_to_json(spec: AttemptSpec) -> dict[str, Any]:
     return {
         "id": spec.id,
-        "folder": spec.folder,
+        "stem": spec.stem,
         "argv": spec.argv,
         "cwd": spec.cwd,
         "env": dict(spec.env),
@@ -36,7 +36,7 @@ def spec_to_json(spec: AttemptSpec) -> dict[str, Any]:
 
 def open_to_json(attempt: OpenAttempt) -> dict[str, Any]:
     spec = None if attempt.spec is None else spec_to_json(attempt.spec)
-    return {"id": attempt.id, "folder": attempt.folder, "spec": spec}
+    return {"id": attempt.id, "stem": attempt.stem, "spec": spec}
 
 
 def status_from_json(value: Mapping[str, Any], boot_id: str) -> AttemptStatus:

@@ -19,6 +19,7 @@ ENDED = "ended"
 _REFUSALS = {
     "cwd-missing": "its folder {cwd!r} does not exist",
     "cwd-refused": "its folder {cwd!r} may not be entered",
+    "limits-refused": "its control group could not be entered",
     "program-missing": "the program {program!r} was not found",
     "program-refused": "{program!r} is not a program that may be run",
 }
@@ -28,9 +29,9 @@ class Attempt:
     """``note`` is kept in ``started`` and survives this process: memory, cpus, grace_s, deadlines, program, cwd, groups.
     Times ``*_at`` are boot seconds unless they say UTC."""
 
-    def __init__(self, attempt_id: int, folder: str) -> None:
+    def __init__(self, attempt_id: int, stem: str) -> None:
         self.id = attempt_id
-        self.folder = folder
+        self.stem = stem
         self.state = QUEUED
         self.spec: dict[str, Any] | None = None  # only until it is started
         self.note: dict[str, Any] = {}

@@ -13,7 +13,7 @@ import sys
 import time
 
 from anycard.engines.local.supervisor import attempt as states
-from anycard.engines.local.supervisor import folder as folders
+from anycard.engines.local.supervisor import records
 from anycard.engines.local.supervisor.attempt import Attempt
 from anycard.engines.local.supervisor.cgroups import Cgroups
 from anycard.engines.local.supervisor.ending import Ending
@@ -75,7 +75,7 @@ class Attempts:
         for entry in wanted:
             if entry["id"] in self.by_id:
                 continue
-            attempt = Attempt(entry["id"], entry["folder"])
+            attempt = Attempt(entry["id"], entry["stem"])
             self.by_id[attempt.id] = attempt
             if entry["spec"] is not None:
                 attempt.take_spec(entry["spec"])
@@ -89,7 +89,7 @@ class Attempts:
         if known is not None:
             self.report(known)
             return
-        attempt = Attempt(spec["id"], spec["folder"])
+        attempt = Attempt(spec["id"], spec["stem"])
         attempt.take_spec(spec)
         self.by_id[attempt.id] = attempt
         self.enqueue(attempt)
@@ -267,12 +267,12 @@ class Attempts:
         code = os.waitstatus_to_exitcode(status)
         attempt.ended_at, attempt.ended_utc = boot_now(), time.time()
         attempt.state = states.DRAINING
-        started: folders.Started | None = None
+        started: records.Started | None = None
         try:
-            ended = folders.read_exit(attempt.folder)
+            ended = records.read_exit(attempt.stem)
             if ended is None or code == CLAIM_FAILED:
-                started = folders.read_started(attempt.folder)
-        except folders.Incomplete:
+                started = records.read_started(attempt.stem)
+        except records.Incomplete:
             if code == CLAIM_FAILED:
                 self.finding.wait_for_claim(attempt, attempt.ended_at)
                 return
@@ -285,14 +285,14 @@ class Attempts:
             attempt.exit_code, refusal, _ = ended
             attempt.start_failure = attempt.refused(refusal) if refusal is not None else None
         else:
-            # The shim was killed, or its folder is gone or full: what we saw is the record.
+            # The shim was killed, or its files are gone or the disk is full: what we saw is the record.
             attempt.exit_code = 128 - code if code < 0 else code
             if code == CLAIM_FAILED and started is None:
                 attempt.exit_code = None
-                attempt.start_failure = "its start could not be recorded in its folder"
-                attempt.disk_full = disk_is_full(attempt.folder)
+                attempt.start_failure = "its start could not be recorded"
+                attempt.disk_full = disk_is_full(attempt.stem)
                 return
             try:
-                folders.write_exit(attempt.folder, attempt.exit_code)
+                records.write_exit(attempt.stem, attempt.exit_code)
             except OSError:
                 return  # it stays in our memory and is reported until forgotten

@@ -11,7 +11,11 @@ import os
 
 _PERIOD_US = 100_000  # the kernel's default cfs period
 _MOUNTINFO = "/proc/self/mountinfo"
-_LEAST_QUOTA_US = 1_000  # the kernel refuses less
+_LEAST_QUOTA_US = (
+    100_000  # one CPU: a fraction is a share of it, and throttling small jobs for most of each period serves nobody
+)
+_SHARES_A_CPU = 1024  # version 1; the kernel refuses less than 2
+_WEIGHT_A_CPU = 100  # version 2; from 1 to 10000
 
 
 class Place:
@@ -127,10 +131,13 @@ def _limit_memory(version: int, folder: str, limit: int) -> None:
 
 
 def _limit_cpus(version: int, folder: str, cpus: float) -> None:
+    """At most ``cpus``, one at least; where CPUs are short, in proportion to ``cpus``."""
     quota = max(_LEAST_QUOTA_US, round(cpus * _PERIOD_US))
     if version == 2:
         _write(folder + "/cpu.max", f"{quota} {_PERIOD_US}")
+        _write(folder + "/cpu.weight", str(min(10_000, max(1, round(cpus * _WEIGHT_A_CPU)))))
     else:
+        _write(folder + "/cpu.shares", str(max(2, round(cpus * _SHARES_A_CPU))))
         _write(folder + "/cpu.cfs_period_us", str(_PERIOD_US))
         _write(folder + "/cpu.cfs_quota_us", str(quota))
 

@@ -10,7 +10,7 @@ import signal
 import time
 
 from anycard.engines.local.supervisor import attempt as states
-from anycard.engines.local.supervisor import folder as folders
+from anycard.engines.local.supervisor import records
 from anycard.engines.local.supervisor import processes
 from anycard.engines.local.supervisor.processes import Process, Snapshot
 
@@ -173,7 +173,7 @@ class Ending:
     def _remember(self, attempt: Attempt, *, told: bool) -> None:
         assert attempt.stopped_for is not None and attempt.kill_at is not None
         try:
-            folders.write_stop(attempt.folder, attempt.stopped_for, attempt.kill_at, told=told)
+            records.write_stop(attempt.stem, attempt.stopped_for, attempt.kill_at, told=told)
         except OSError:
             return  # the stop itself matters more than its record
 

@@ -1,4 +1,4 @@
-"""Finds attempts again by the files in their folders, after the supervisor that started them has gone.
+"""Finds attempts again by their files, after the supervisor that started them has gone.
 
 A process counts as the attempt's only by pid, start time and boot id together. "Cannot be read" is unseen, never ended.
 """
@@ -10,7 +10,7 @@ import resource
 import time
 
 from anycard.engines.local.supervisor import attempt as states
-from anycard.engines.local.supervisor import folder as folders
+from anycard.engines.local.supervisor import records
 from anycard.engines.local.supervisor import processes
 
 TYPE_CHECKING = False
@@ -37,20 +37,22 @@ class Finding:
         self._most_watched = max(0, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _SPARE_DESCRIPTORS)
 
     def find(self, attempt: Attempt, now: float) -> None:
-        """Reads the attempt's folder: it ended, runs, was lost, or was never started."""
+        """Reads the attempt's files: it ended, runs, was lost, or was never started."""
         try:
-            started = folders.read_started(attempt.folder)
-            ended = folders.read_exit(attempt.folder)
+            started = records.read_started(attempt.stem)
+            ended = records.read_exit(attempt.stem)
             if started is None and ended is None:
                 if attempt.spec is not None and attempt.pid is None:
                     self._attempts.enqueue(attempt)
                     return
                 # Taking the claim ourselves makes sure that no late shim runs what is reported as lost.
-                if os.path.isdir(attempt.folder) and not folders.claim(attempt.folder, self._attempts.boot_id):
+                if os.path.isdir(os.path.dirname(attempt.stem)) and not records.claim(
+                    attempt.stem, self._attempts.boot_id
+                ):
                     self.wait_for_claim(attempt, now)
                     return
-            stop = folders.read_stop(attempt.folder)
-        except folders.Incomplete:
+            stop = records.read_stop(attempt.stem)
+        except records.Incomplete:
             self.wait_for_claim(attempt, now)
             return
         except OSError:  # cannot be read now: that says nothing about the attempt
@@ -86,21 +88,21 @@ class Finding:
             return
         # Nobody finishes this claim any more. Draining looks for processes by their mark, so none goes on unseen.
         if attempt.pid is not None and attempt.spec is None and attempt.own:
-            attempt.start_failure = "its start could not be recorded in its folder"
-            attempt.disk_full = disk_is_full(attempt.folder)
+            attempt.start_failure = "its start could not be recorded"
+            attempt.disk_full = disk_is_full(attempt.stem)
         else:
             attempt.lost = True
         attempt.own = False  # whoever claimed it need not be a child of ours
         self._drain_found(attempt, time.time())
 
-    def _take_started(self, attempt: Attempt, started: folders.Started) -> None:
+    def _take_started(self, attempt: Attempt, started: records.Started) -> None:
         attempt.take_note(started.note)
         attempt.pid = started.pid or None
         attempt.start_ticks = started.start_ticks
         limits = started.note.get("limits")
         attempt.limits = limits if limits in ("cgroup", "watched") else "none"
         if os.getuid() == 0:
-            owner = os.lstat(attempt.folder).st_uid
+            owner = os.lstat(os.path.dirname(attempt.stem)).st_uid
             attempt.uid = owner or None
         names = started.note.get("groups")
         if isinstance(names, list) and names and started.boot_id == self._attempts.boot_id:
@@ -153,7 +155,7 @@ class Finding:
     def gone(self, attempt: Attempt) -> None:
         """Not our child and not there any more: its exit file says how it ended, or nobody knows."""
         try:
-            ended = folders.read_exit(attempt.folder)
+            ended = records.read_exit(attempt.stem)
         except OSError:
             ended = None
         if ended is None:
@@ -172,9 +174,9 @@ class Finding:
         self._attempts.attend(attempt, 0.0)
 
 
-def disk_is_full(folder: str) -> bool:
+def disk_is_full(stem: str) -> bool:
     """Whether an unprivileged user could not write another block there."""
     try:
-        return os.statvfs(folder).f_bavail == 0
+        return os.statvfs(os.path.dirname(stem)).f_bavail == 0
     except OSError:
         return False

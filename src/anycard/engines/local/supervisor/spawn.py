@@ -1,7 +1,8 @@
 """Starts the shim of one attempt: no interpreter, no pipe, the log is the program's own descriptor.
 
-Plain attempts go by posix_spawn (vfork: a third of a fork's cost). Those with a control group or another user go by fork, because both
-must be entered before anything is executed: a shell that ran as root with the user's LD_PRELOAD would be the user's root shell.
+Attempts of our own user go by posix_spawn (vfork: a third of a fork's cost), and their shim enters its control group itself. Those of
+another user go by fork, because group and user must be entered before anything is executed: a shell that ran as root with the user's
+LD_PRELOAD would be the user's root shell.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ _SHIM = _script("shim.sh")
 
 
 def spawn(spec: dict[str, Any], note: dict[str, Any], mark: str, boot_id: str, entrances: list[str]) -> int:
-    """Makes the folder and starts the shim; its pid. SpawnError says what went wrong."""
+    """Makes the folders and starts the shim; its pid. SpawnError says what went wrong."""
     uid = spec["uid"]
-    folder = spec["folder"]
+    stem = spec["stem"]
     try:
         user = None if uid is None else _user(uid, spec["gid"])
-        _make_folder(folder, uid, None if user is None else user[0])
+        _make_folders(stem, uid, None if user is None else user[0])
         argv = _argv(spec)
         env = {
             **spec["env"],
@@ -57,11 +58,14 @@ def spawn(spec: dict[str, Any], note: dict[str, Any], mark: str, boot_id: str, e
             "_anycard_boot": boot_id,
             "_anycard_note": json.dumps(note),
             "_anycard_header": spec["header"],
+            "_anycard_enter": "",
         }
-        if user is not None or entrances:
-            return _fork(argv, env, folder + "/log", entrances, uid, user)
+        if user is None and not any(" " in entrance for entrance in entrances):
+            env["_anycard_enter"] = " ".join(entrances)
+        elif user is not None or entrances:
+            return _fork(argv, env, stem + ".log", entrances, uid, user)
         actions: list[tuple[Any, ...]] = [
-            (os.POSIX_SPAWN_OPEN, 1, folder + "/log", _LOG_FLAGS, 0o600),
+            (os.POSIX_SPAWN_OPEN, 1, stem + ".log", _LOG_FLAGS, 0o600),
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ]
         return os.posix_spawn(
@@ -93,7 +97,7 @@ def _argv(spec: dict[str, Any]) -> list[str]:
         "-c",
         'eval "$_anycard_shim"',
         "anycard",
-        spec["folder"],
+        spec["stem"],
         spec["cwd"],
         f"{spec['umask']:o}",
         *program,
@@ -118,18 +122,23 @@ def _user(uid: int, gid: int | None) -> tuple[int, list[int]]:
     return group, os.getgrouplist(entry.pw_name, group)
 
 
-def _make_folder(folder: str, uid: int | None, gid: int | None) -> None:
-    output = folder + "/output"
+def _make_folders(stem: str, uid: int | None, gid: int | None) -> None:
+    """The output folder, and the job's when this is its first attempt; the user's own in shared mode."""
+    output = stem + ".output"
+    made = [output]
     try:
-        os.mkdir(folder, 0o700)
+        os.mkdir(output, 0o700)
     except FileExistsError:
         if os.path.isdir(output):
             return
+        raise
     except FileNotFoundError:
-        os.makedirs(folder, 0o700)
-    os.mkdir(output, 0o700)
+        parent = os.path.dirname(stem)
+        os.makedirs(parent, 0o700)
+        os.mkdir(output, 0o700)
+        made.append(parent)
     if uid is not None and gid is not None:
-        for path in (output, folder):
+        for path in made:
             os.chown(path, uid, gid, follow_symlinks=False)
 
 

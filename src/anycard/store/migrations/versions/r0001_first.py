@@ -20,7 +20,7 @@ def upgrade() -> None:
         sa.Column("number", sa.Integer(), nullable=False),
         sa.Column("engine", sa.String(), nullable=False),
         sa.Column("state", sa.String(), nullable=False),
-        sa.Column("folder", sa.String(), nullable=False),
+        sa.Column("stem", sa.String(), nullable=False),
         sa.Column("pid", sa.BigInteger()),
         sa.Column("started_at", sa.Float(), nullable=False),
         sa.Column("started_boot_s", sa.Float(), nullable=False),

@@ -1,6 +1,6 @@
-"""The small files of an attempt's folder through which a result outlives everybody: ``started``, ``exit``, ``stop``.
+"""The small files of an attempt through which a result outlives everybody: ``STEM.started``, ``.exit``, ``.stop``.
 
-docs/attempts.md describes them. In shared mode the folder is the user's, so nothing here follows a link, blocks on a FIFO,
+docs/attempts.md describes them. In shared mode their folder is the user's, so nothing here follows a link, blocks on a FIFO,
 or trusts a number beyond that user's own attempt.
 """
 
@@ -35,9 +35,9 @@ class Incomplete(Exception):
     """The attempt is claimed, but the claim is not (or not readably) written."""
 
 
-def read_started(folder: str) -> Started | None:
+def read_started(stem: str) -> Started | None:
     """The claim; None when there is none. Incomplete when it is half-written; OSError when the folder cannot be read."""
-    text = _read(folder + "/started")
+    text = _read(stem + ".started")
     if text is None:
         return None
     lines = text.split("\n")
@@ -51,10 +51,10 @@ def read_started(folder: str) -> Started | None:
         raise Incomplete from None
 
 
-def claim(folder: str, boot_id: str) -> bool:
+def claim(stem: str, boot_id: str) -> bool:
     """Takes the claim so that no shim can: True if it was free. OSError when the folder cannot be written."""
     try:
-        descriptor = os.open(folder + "/started", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        descriptor = os.open(stem + ".started", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     except FileExistsError:
         return False
     try:
@@ -64,14 +64,14 @@ def claim(folder: str, boot_id: str) -> bool:
     return True
 
 
-def read_exit(folder: str) -> tuple[int | None, str | None, float] | None:
+def read_exit(stem: str) -> tuple[int | None, str | None, float] | None:
     """(exit code, None, when) or (None, why it could not be started, when), ``when`` in UTC seconds; None when not (wholly) written."""
-    text = _read(folder + "/exit")
+    text = _read(stem + ".exit")
     if text is None or not text.endswith("\n"):
         return None
     word, _, value = text[:-1].partition(" ")
     try:
-        when = os.lstat(folder + "/exit").st_mtime
+        when = os.lstat(stem + ".exit").st_mtime
         if word == "exited":
             return int(value) & 0xFF, None, when
     except (ValueError, OSError):
@@ -79,16 +79,16 @@ def read_exit(folder: str) -> tuple[int | None, str | None, float] | None:
     return (None, value, when) if word == "cannot-start" else None
 
 
-def write_exit(folder: str, exit_code: int) -> None:
+def write_exit(stem: str, exit_code: int) -> None:
     """Records an end the shim could not record itself (it was killed). Never overwrites a
     whole one. OSError when it cannot be written."""
-    if read_exit(folder) is None:
-        _replace(folder, "exit", f"exited {exit_code}\n")
+    if read_exit(stem) is None:
+        _replace(stem, "exit", f"exited {exit_code}\n")
 
 
-def read_stop(folder: str) -> dict[str, Any] | None:
+def read_stop(stem: str) -> dict[str, Any] | None:
     """What ``write_stop`` wrote, or None."""
-    text = _read(folder + "/stop")
+    text = _read(stem + ".stop")
     if text is None:
         return None
     try:
@@ -98,10 +98,10 @@ def read_stop(folder: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) and isinstance(value.get("why"), str) else None
 
 
-def write_stop(folder: str, why: str, kill_at: float, *, told: bool) -> None:
+def write_stop(stem: str, why: str, kill_at: float, *, told: bool) -> None:
     """Remembers that the attempt is being stopped, so that a later supervisor goes on with it. ``kill_at`` in boot seconds;
     ``told``: the stop signal was sent."""
-    _replace(folder, "stop", json.dumps({"why": why, "kill_at": kill_at, "told": told}) + "\n")
+    _replace(stem, "stop", json.dumps({"why": why, "kill_at": kill_at, "told": told}) + "\n")
 
 
 def _read(path: str) -> str | None:
@@ -119,16 +119,16 @@ def _read(path: str) -> str | None:
         os.close(descriptor)
 
 
-def _replace(folder: str, name: str, text: str) -> None:
-    temporary = f"{folder}/.{name}.{os.getpid()}"
+def _replace(stem: str, name: str, text: str) -> None:
+    temporary = f"{stem}.{name}.{os.getpid()}"
     if os.path.lexists(temporary):
         os.unlink(temporary)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
-        owner = os.stat(folder)
+        owner = os.stat(os.path.dirname(stem))
         if owner.st_uid != os.getuid():
             os.fchown(descriptor, owner.st_uid, owner.st_gid)
         os.write(descriptor, text.encode())
     finally:
         os.close(descriptor)
-    os.rename(temporary, f"{folder}/{name}")
+    os.rename(temporary, f"{stem}.{name}")
