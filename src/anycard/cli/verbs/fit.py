@@ -214,7 +214,7 @@ def _print_answers(answers: list[Any], name: str) -> None:
     from anycard.sizing.fit import sentence as verdict
 
     for answer in answers:
-        speed = answer.speed
+        speed = None if answer.verdict == "does-not-fit" else answer.speed
         rate = _("; about {rate} tokens a second", rate=f"{speed.tokens_per_s:.1f}") if speed else ""
         say(said(verdict(answer, safe(name))) + rate)
         for option in answer.options:
