@@ -20,6 +20,10 @@ from anycard.jobs.turn import Turn
 KEPT_SUBMIT_KEYS = 20_000  # repeated submits are recognised among the latest so many
 
 
+class EndedMeanwhileError(ConflictError):
+    """A job that is waited for ended between its look-up and the turn: to be looked up again."""
+
+
 @dataclass(frozen=True, slots=True)
 class NewJob:
     """``staged``: the folder holding its files, to become the job's; ``prepare_key`` None when nothing must be prepared. ``ended``: the
@@ -83,7 +87,7 @@ def _check_upstream(board: Board, new: NewJob) -> None:
             continue
         state = new.ended.get(ref)
         if state is None:
-            raise ConflictError("job {job}, named in `after`, ended a moment ago", hint="submit again", job=ref)
+            raise EndedMeanwhileError("job {job}, named in `after`, ended a moment ago", hint="submit again", job=ref)
         if state is not JobState.SUCCEEDED:
             raise ConflictError(
                 "job {job}, named in `after`, ended as {state}: this job would never start",

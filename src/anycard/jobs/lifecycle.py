@@ -311,6 +311,8 @@ def _after_item(
     finish_item(
         turn, job, item, final, reason, detail, exit_code=exit_code, run_s=note.run_s, log=f"{attempt.stem}.log"
     )
+    if reason is EndReason.MAX_RELEASED and detail is not None:  # the job's time is over: for those that wait, too
+        drop_queued(turn, board, job, ItemState.FAILED, reason, detail)
     if final is ItemState.FAILED and job.spec.stop_on_item_error:
         why = Text("item {item} failed and the job file says `on_item_error: stop`", {"item": item})
         drop_queued(turn, board, job, ItemState.CANCELLED, EndReason.CANCELLED, why)

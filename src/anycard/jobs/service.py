@@ -6,12 +6,13 @@ import asyncio
 import secrets
 import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from anycard.config import Paths
 from anycard.errors import ConflictError, ForbiddenError, NotFoundError, UsageError
 from anycard.jobs import actions, files, prepare, views
-from anycard.jobs.admit import Admitted, NewJob, Submission, admit
+from anycard.jobs.admit import Admitted, EndedMeanwhileError, NewJob, Submission, admit
 from anycard.jobs.board import OpenJob
 from anycard.jobs.checking import CheckedJob, Request, check_as
 from anycard.jobs.dispatch import Dispatcher
@@ -29,6 +30,7 @@ T = TypeVar("T")
 
 WATCH_QUIET_S = 10.0  # a watched job that is quiet sends a line so often, so that a dead connection is noticed
 WATCH_PACE_S = 0.1  # and at most ten lines a second
+_LOOK_UPS, _LOOK_UP_PACE_S = 50, 0.02
 
 
 class Caller(Protocol):
@@ -77,14 +79,30 @@ class Jobs:
             held=checked.held,
         )
         try:
-            admitted = await self._dispatcher.ask(
-                lambda turn: admit(turn, self._dispatcher.board, submission, self._paths)
-            )
+            admitted = await self._admit(submission, caller.user)
         finally:  # became a job's folder, or is not wanted: refused, or the same submission came twice
             for job in new:
                 if job.staged is not None:
                     shutil.rmtree(job.staged, ignore_errors=True)
         return _submitted(admitted, list(checked.ignored), list(checked.warnings))
+
+    async def _admit(self, submission: Submission, user: str) -> Admitted:
+        """A job named in `after` may end between its look-up and the turn: then it is looked up again, until the store knows its end."""
+
+        def apply(turn: Turn) -> Admitted:
+            return admit(turn, self._dispatcher.board, submission, self._paths)
+
+        for _ in range(_LOOK_UPS):
+            try:
+                return await self._dispatcher.ask(apply)
+            except EndedMeanwhileError:
+                await asyncio.sleep(_LOOK_UP_PACE_S)
+            jobs = []
+            for new in submission.jobs:
+                upstream, ended = await self._upstream(new.spec, user) if new.spec.after else ((), {})
+                jobs.append(replace(new, upstream=upstream, ended=ended))
+            submission = replace(submission, jobs=tuple(jobs))
+        return await self._dispatcher.ask(apply)
 
     def _refuse_impossible(self, spec: JobSpec) -> None:
         why = impossible(spec.options, self._dispatcher.host())
@@ -212,7 +230,12 @@ class Jobs:
 
     async def retry(self, ref: str, caller: Caller, *, items: list[int] | None) -> dict[str, Any]:
         """Queues ended items that did not succeed again: all of them, or ``items``."""
-        job_id = (await self._own(ref, caller))["id"]
+        row = await self._own(ref, caller)
+        job_id = row["id"]
+        if row["pruned_at"] is not None:
+            raise ConflictError(
+                "job {job} was pruned: what its items were is no longer known", hint="submit it again", job=job_id
+            )
         chosen = await asyncio.to_thread(self._retryable, job_id, items)
         closed = await asyncio.to_thread(reopen, self._store, job_id)
 

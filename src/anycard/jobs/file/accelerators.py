@@ -1,7 +1,8 @@
 """``resources.accelerators`` in all its spellings.
 
 ``A100``  ``A100:8``  ``{A100: 8}``  ``[A100:1, V100:2]`` and ``{A100: 1, V100: 2}`` (alternatives, in the order written)
-``2`` (any accelerators)  ``any``  ``any:2`` (any accelerator, else the CPU)  ``cpu`` (no accelerator)  ``24GB+``  ``nvidia:24GB+:2`` (by card memory)
+``2`` (any accelerators)  ``any``  ``any:2`` (any accelerator, else the CPU)  ``cpu`` (no accelerator)  ``24GB+``
+``nvidia:24GB+:2`` (by card memory)
 """
 
 from __future__ import annotations
