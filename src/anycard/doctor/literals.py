@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 SHORTEST = 3  # shorter pieces stand in nearly every line
+# Pieces that any log is full of: taken only where an expression has nothing rarer.
+_COMMON = frozenset(
+    "gpu cpu cuda nvidia nvidia- driver device devices kernel system version error time level model train memory process start stop load"
+    " pid pod container docker systemd step node manager anager enabled request using update list work file failed fail info"
+    " service program python slurm ollama llama hang version:".split()
+)
 
 Pieces = frozenset[str]
 
@@ -87,7 +93,11 @@ def _better(one: Pieces | None, other: Pieces | None) -> Pieces | None:
     """The set whose shortest piece is longer; of equals the smaller set."""
     if one is None or other is None:
         return one or other
-    return max(one, other, key=lambda pieces: (min(map(len, pieces)), -len(pieces)))
+    return max(one, other, key=lambda pieces: (min(map(_worth, pieces)), -len(pieces)))
+
+
+def _worth(piece: str) -> float:
+    return SHORTEST - 0.5 if piece.strip() in _COMMON else len(piece.encode())
 
 
 def _end_of_class(text: str, at: int) -> int:

@@ -1,12 +1,14 @@
 """One pass over the evidence: every line that any rule or fact asks about.
 
 Every match of a regular expression holds one of its literals (plain pieces of text). All literals together become one Aho-Corasick
-automaton; only the lines that hold a literal meet its expressions. An alternation of as many expressions in ``re`` needs minutes for 100 MB, this seconds.
+automaton; only the lines that hold a literal meet its expressions. An alternation of as many expressions in ``re`` would need an hour for
+100 MB, this seconds.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
@@ -14,6 +16,7 @@ from anycard.doctor.literals import literals
 from anycard.doctor.shapes import Line, Source
 
 _KEEP = 40  # lines kept per expression and source: the first ones tell the cause
+_FUTILE = 3000  # lines that held an expression's literal and did not match: from there on it says nothing about this source
 _WINDOW = 1000  # characters kept on each side of a hit in an endless line
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -25,43 +28,66 @@ def compiled(expression: str) -> re.Pattern[str]:
 
 def scan(sources: Iterable[Source], expressions: Iterable[str]) -> Mapping[str, list[Line]]:
     """For each expression the lines that match it, in the order of the evidence (at most 40 per source)."""
-    from ahocorasick_rs import BytesAhoCorasick
-
-    by_literal: dict[str, list[str]] = {}
-    for expression in dict.fromkeys(expressions):
-        for piece in literals(expression):
-            by_literal.setdefault(piece, []).append(expression)
-    groups = list(by_literal.values())
-    automaton = BytesAhoCorasick([text.encode() for text in by_literal])
+    every = _Filter(dict.fromkeys(expressions))
     found: dict[str, list[Line]] = {}
     for rank, source in enumerate(sources):
-        number = 1
-        counts: dict[str, int] = {}
-        for block in source.blocks():
-            if b"\x1b[" in block:
-                block = _ANSI.sub(b"", block)
-            counted = 0
-            done: set[tuple[int, int]] = set()
-            for index, start, _end in automaton.find_matches_as_indexes(block.lower(), overlapping=True):
-                wanted = [e for e in groups[index] if counts.get(e, 0) < _KEEP]
-                if not wanted:
-                    continue
-                begin = block.rfind(b"\n", 0, start) + 1
-                if (index, begin) in done:
-                    continue
-                done.add((index, begin))
-                number += block.count(b"\n", counted, begin) if begin > counted else 0
-                counted = max(counted, begin)
-                text = _line_text(block, begin, start)
-                line = Line(source.name, number, text, source.spoken, rank)
-                for expression in wanted:
-                    if (lines := found.setdefault(expression, [])) and lines[-1] == line:
-                        continue  # seen by another of its literals
-                    if compiled(expression).search(text):
-                        counts[expression] = counts.get(expression, 0) + 1
-                        lines.append(line)
-            number += block.count(b"\n", counted)
+        _scan_source(source, rank, every, found)
     return found
+
+
+class _Filter:
+    """The literals of some expressions as an automaton; ``groups[i]`` are the expressions of its i-th literal."""
+
+    def __init__(self, expressions: Iterable[str]) -> None:
+        from ahocorasick_rs import BytesAhoCorasick
+
+        self.expressions = list(expressions)
+        by_literal: dict[str, list[str]] = {}
+        for expression in self.expressions:
+            for piece in _literals(expression):
+                by_literal.setdefault(piece, []).append(expression)
+        self.groups = list(by_literal.values())
+        self._automaton = BytesAhoCorasick([text.encode() for text in by_literal])
+
+    def hits(self, block: bytes) -> list[tuple[int, int, int]]:
+        return self._automaton.find_matches_as_indexes(block.lower(), overlapping=True)
+
+
+_literals = lru_cache(maxsize=4096)(literals)
+
+
+def _scan_source(source: Source, rank: int, every: _Filter, found: dict[str, list[Line]]) -> None:
+    number = 1
+    matches: Counter[str] = Counter()
+    misses: Counter[str] = Counter()
+    filter_ = every
+    for block in source.blocks():
+        if b"\x1b[" in block:
+            block = _ANSI.sub(b"", block)
+        counted = 0
+        line: Line | None = None
+        line_begin, line_tested = -1, set[str]()
+        for index, start, _end in filter_.hits(block):
+            begin = block.rfind(b"\n", 0, start) + 1
+            if begin != line_begin:
+                line, line_begin, line_tested = None, begin, set()
+            for expression in filter_.groups[index]:
+                if expression in line_tested or matches[expression] >= _KEEP or misses[expression] >= _FUTILE:
+                    continue
+                line_tested.add(expression)
+                if line is None:
+                    number += block.count(b"\n", counted, begin) if begin > counted else 0
+                    counted = max(counted, begin)
+                    line = Line(source.name, number, _line_text(block, begin, start), source.spoken, rank)
+                if compiled(expression).search(line.text):
+                    matches[expression] += 1
+                    found.setdefault(expression, []).append(line)
+                else:
+                    misses[expression] += 1
+        number += block.count(b"\n", counted)
+        done = {expression for expression in filter_.expressions if matches[expression] >= _KEEP or misses[expression] >= _FUTILE}
+        if done:  # a long source: search the rest of it for what can still tell something
+            filter_ = _Filter(expression for expression in filter_.expressions if expression not in done)
 
 
 def _line_text(block: bytes, begin: int, start: int) -> str:
