@@ -97,11 +97,15 @@ class Rig:
             elif status.phase is Phase.RUNNING:
                 self.runs.setdefault(status.id, []).append(status)
 
-    def folder(self, attempt_id: int) -> Path:
-        return self.base / f"attempt {attempt_id}"
+    def stem(self, attempt_id: int) -> Path:
+        return self.base / "the job" / f"{attempt_id}.1"
+
+    def file(self, attempt_id: int, name: str) -> Path:
+        """``name`` "log", "started", "exit", "stop" or "output"."""
+        return Path(f"{self.stem(attempt_id)}.{name}")
 
     def spec(self, attempt_id: int, *argv: str, env: dict[str, str] | None = None, **more: Any) -> AttemptSpec:
-        more.setdefault("folder", str(self.folder(attempt_id)))
+        more.setdefault("stem", str(self.stem(attempt_id)))
         more.setdefault("cwd", str(self.base))
         return AttemptSpec(id=attempt_id, argv=argv, env={"PATH": os.environ["PATH"], **(env or {})}, **more)
 
@@ -119,7 +123,7 @@ class Rig:
         return await self.end_of(spec.id)
 
     def log(self, attempt_id: int) -> bytes:
-        return (self.folder(attempt_id) / "log").read_bytes()
+        return self.file(attempt_id, "log").read_bytes()
 
     async def kill_supervisor(self) -> int:
         """kill -9; its pid. The engine is left to find out by itself."""

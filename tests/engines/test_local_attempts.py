@@ -26,14 +26,14 @@ def test_the_exit_code_is_the_programs_own(rig: Any, script: str, code: int) -> 
         async with rig:
             end = await rig.run(rig.sh(1, script))
             assert (end.exit_code, end.lost, end.start_failure, end.stopped_for) == (code, False, None, None)
-            assert (rig.folder(1) / "exit").read_text() == f"exited {code}\n"
+            assert rig.file(1, "exit").read_text() == f"exited {code}\n"
             assert rig.runs[1][0].pid == end.pid
             assert end.at.seconds_since(rig.runs[1][0].at) >= 0
 
     asyncio.run(scenario())
 
 
-def test_the_folder_is_private_and_holds_log_and_output(rig: Any) -> None:
+def test_its_files_are_private_and_lie_side_by_side(rig: Any) -> None:
     async def scenario() -> None:
         async with rig:
             spec = rig.sh(
@@ -41,10 +41,12 @@ def test_the_folder_is_private_and_holds_log_and_output(rig: Any) -> None:
             )
             await rig.run(spec)
             assert rig.log(1) == b"== begins\nout\nerr\n0027\n"
-            assert stat.S_IMODE(rig.folder(1).stat().st_mode) == 0o700
-            assert stat.S_IMODE((rig.folder(1) / "log").stat().st_mode) == 0o600
+            folder = rig.stem(1).parent
+            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+            assert {path.name for path in folder.iterdir()} == {"1.1.started", "1.1.log", "1.1.output", "1.1.exit"}
+            assert stat.S_IMODE(rig.file(1, "log").stat().st_mode) == 0o600
             assert stat.S_IMODE((rig.base / "file").stat().st_mode) == 0o640
-            assert (rig.folder(1) / "output").is_dir()
+            assert rig.file(1, "output").is_dir()
             assert stat.S_IMODE(rig.paths.supervisor_socket.stat().st_mode) == 0o600
             assert stat.S_IMODE(rig.paths.supervisor_socket.parent.stat().st_mode) == 0o700
 
@@ -123,16 +125,16 @@ def test_the_environment_is_the_whole_and_the_only_one(rig: Any) -> None:
     asyncio.run(scenario())
 
 
-def test_folders_with_any_name(rig: Any) -> None:
+def test_folders_and_stems_with_any_name(rig: Any) -> None:
     async def scenario() -> None:
         async with rig:
             cwd = rig.base / "a b\n'c'\" -- $HOME\n"
             cwd.mkdir()
-            folder = rig.base / "-an\nattempt" / "deeper é\udcff"
-            end = await rig.run(rig.spec(1, "/bin/sh", "-c", "pwd", cwd=str(cwd), folder=str(folder)))
+            stem = rig.base / "-a\njob" / "deeper é\udcff" / "-0 .1"
+            end = await rig.run(rig.spec(1, "/bin/sh", "-c", "pwd", cwd=str(cwd), stem=str(stem)))
             assert end.exit_code == 0
-            assert (folder / "log").read_bytes() == os.fsencode(cwd) + b"\n"
-            assert (folder / "exit").read_text() == "exited 0\n"
+            assert Path(f"{stem}.log").read_bytes() == os.fsencode(cwd) + b"\n"
+            assert Path(f"{stem}.exit").read_text() == "exited 0\n"
 
     asyncio.run(scenario())
 
@@ -168,7 +170,7 @@ def test_what_cannot_start_says_why(rig: Any) -> None:
                 (rig.spec(5, "true", cwd="/no/such\nfolder"), "its folder '/no/such\\nfolder' does not exist"),
                 (rig.spec(6, "true", cwd=str(plain)), f"its folder {str(plain)!r} does not exist"),
                 (rig.spec(7), "there is no command to run"),
-                (rig.spec(8, "true", folder=str(plain / "below")), "Not a directory"),
+                (rig.spec(8, "true", stem=str(plain / "below")), "Not a directory"),
                 (
                     rig.spec(9, "true", "x" * (1 << 20)),
                     "its arguments and environment are larger than the system allows",
@@ -210,15 +212,15 @@ def test_of_many_shims_of_one_attempt_one_runs_it(base: Path) -> None:
     from anycard.engines.local.supervisor.spawn import CLAIM_FAILED, spawn
 
     spec = {
-        "id": 1, "folder": str(base / "attempt"), "argv": ["/bin/sh", "-c", "echo ran >>ledger; exit 3"], "cwd": str(base),
+        "id": 1, "stem": str(base / "attempt"), "argv": ["/bin/sh", "-c", "echo ran >>ledger; exit 3"], "cwd": str(base),
         "env": {"PATH": os.environ["PATH"]}, "uid": None, "gid": None, "umask": 0o022, "header": "begins\n",
     }  # fmt: skip
     pids = [spawn(spec, {}, "home:1", "boot", []) for _ in range(30)]
     codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
     assert sorted(codes) == [3] + [CLAIM_FAILED] * 29
     assert (base / "ledger").read_text() == "ran\n"
-    assert (base / "attempt" / "log").read_text() == "begins\n"
-    assert (base / "attempt" / "exit").read_text() == "exited 3\n"
+    assert (base / "attempt.log").read_text() == "begins\n"
+    assert (base / "attempt.exit").read_text() == "exited 3\n"
 
 
 def test_a_log_of_50_mb_is_whole(rig: Any) -> None:
@@ -226,7 +228,7 @@ def test_a_log_of_50_mb_is_whole(rig: Any) -> None:
         async with rig:
             end = await rig.run(rig.sh(1, "head -c 52428800 /dev/zero; echo end >&2"))
             assert end.exit_code == 0
-            assert (rig.folder(1) / "log").stat().st_size == 52428800 + 4
+            assert rig.file(1, "log").stat().st_size == 52428800 + 4
             assert rig.log(1).endswith(b"\0end\n")
 
     asyncio.run(scenario())
@@ -253,7 +255,7 @@ def test_reports_are_repeated_until_forgotten(rig: Any) -> None:
             await rig.engine.forget([2])
             await rig.drop_engine()
             rig.ends.clear()
-            await rig.connect([OpenAttempt(1, str(rig.folder(1)))])
+            await rig.connect([OpenAttempt(1, str(rig.stem(1)))])
             assert (await rig.end_of(1)).exit_code == 4
             await rig.run(rig.sh(3, "exit 0"))
             assert set(rig.ends) == {1, 3}
@@ -276,21 +278,30 @@ def test_usage_is_told(rig: Any) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: runs an attempt as another user")
 def test_an_attempt_as_another_user(rig: Any) -> None:
-    script = "id -u; id -g; id -G; umask; touch output.txt; echo x >$ANYCARD_FOLDER/output/file"
+    script = "id -u; id -g; id -G; umask; touch output.txt; echo x >$ANYCARD_OUTPUT_DIR/file"
 
     async def scenario() -> None:
         async with rig:
             cwd = rig.base / "theirs"
             cwd.mkdir()
             os.chown(cwd, 65534, 65534)
-            spec = rig.sh(1, script, uid=65534, gid=65534, cwd=str(cwd), env={"ANYCARD_FOLDER": str(rig.folder(1))})
+            folder = rig.base / "1.1"
+            stem = folder / "1.1"
+            env = {"ANYCARD_OUTPUT_DIR": f"{stem}.output"}
+            spec = rig.sh(1, script, uid=65534, gid=65534, cwd=str(cwd), env=env, stem=str(stem))
             end = await rig.run(spec)
-            assert end.exit_code == 0, rig.log(1)
-            assert rig.log(1).split() == [b"65534", b"65534", b"65534", b"0022"]
-            for path in (rig.folder(1), *rig.folder(1).rglob("*"), cwd / "output.txt"):
+            log = Path(f"{stem}.log").read_bytes()
+            assert end.exit_code == 0, log
+            assert log.split() == [b"65534", b"65534", b"65534", b"0022"]
+            assert len(list(folder.rglob("*"))) == 5
+            for path in (folder, *folder.rglob("*"), cwd / "output.txt"):
                 assert path.stat().st_uid == 65534, path
+            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+            assert rig.base.stat().st_uid == 0
             no_way_in = Path("/proc/1/root")  # only root may enter
-            end = await rig.run(rig.sh(2, "true", uid=65534, gid=65534, cwd=str(no_way_in)))
+            end = await rig.run(
+                rig.sh(2, "true", uid=65534, gid=65534, cwd=str(no_way_in), stem=str(rig.base / "2.1" / "2.1"))
+            )
             assert end.start_failure is not None
 
     asyncio.run(scenario())

@@ -45,7 +45,7 @@ def ran(rig: Any) -> collections.Counter[int]:
 
 def as_open(specs: list[Any], known_started: set[int]) -> list[OpenAttempt]:
     """What a daemon knows after a crash: the spec goes along when no report of its start was ever recorded."""
-    return [OpenAttempt(spec.id, spec.folder, None if spec.id in known_started else spec) for spec in specs]
+    return [OpenAttempt(spec.id, spec.stem, None if spec.id in known_started else spec) for spec in specs]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -154,7 +154,7 @@ def test_a_stop_goes_on_under_the_next_supervisor(rig: Any) -> None:
             await rig.until((rig.base / "told").exists)
             await rig.kill_supervisor()
             await rig.drop_engine()  # the new daemon says nothing of the stop
-            await rig.connect([OpenAttempt(1, str(rig.folder(1)))])
+            await rig.connect([OpenAttempt(1, str(rig.stem(1)))])
             end = await rig.end_of(1)
             assert (end.exit_code, end.stopped_for) == (137, EndReason.PREEMPTED)
             assert (rig.base / "told").read_text() == "told\n"
@@ -181,7 +181,7 @@ def test_deadlines_and_limits_are_known_to_the_next_supervisor(rig: Any) -> None
             await rig.engine.start(
                 [rig.spec(1, "sleep", "600", deadlines=(Deadline(1.0, EndReason.TIME_LIMIT),), memory_bytes=1 << 26)]
             )
-            await rig.until(lambda: rig.runs.get(1) and (rig.folder(1) / "started").exists())
+            await rig.until(lambda: rig.runs.get(1) and rig.file(1, "started").exists())
             await rig.replaced(await rig.kill_supervisor())
             end = await rig.end_of(1)
             assert (end.exit_code, end.stopped_for) == (143, EndReason.TIME_LIMIT)
@@ -241,11 +241,11 @@ def test_a_reused_pid_is_not_taken_for_the_attempt(rig: Any) -> None:
     async def scenario() -> None:
         async with rig:
             for number, (claim, _) in claims.items():
-                rig.folder(number).mkdir()
-                (rig.folder(number) / "started").write_text(claim)
+                rig.stem(number).parent.mkdir(exist_ok=True)
+                rig.file(number, "started").write_text(claim)
             await rig.drop_engine()
             await rig.connect(
-                [OpenAttempt(number, str(rig.folder(number)), rig.sh(number, "echo ran >>ledger")) for number in claims]
+                [OpenAttempt(number, str(rig.stem(number)), rig.sh(number, "echo ran >>ledger")) for number in claims]
             )
             for number, (_, rebooted) in claims.items():
                 end = await rig.end_of(number)
@@ -264,15 +264,15 @@ def test_an_end_written_while_nobody_looked_is_read(rig: Any) -> None:
     async def scenario() -> None:
         async with rig:
             await rig.engine.start([rig.sh(1, "sleep 0.5; exit 44")])
-            await rig.until(lambda: rig.runs.get(1) and (rig.folder(1) / "started").exists())
+            await rig.until(lambda: rig.runs.get(1) and rig.file(1, "started").exists())
             await rig.kill_supervisor()
             await rig.drop_engine()
-            await rig.until(lambda: (rig.folder(1) / "exit").exists())
+            await rig.until(lambda: rig.file(1, "exit").exists())
             await asyncio.sleep(0.3)
-            await rig.connect([OpenAttempt(1, str(rig.folder(1)))])
+            await rig.connect([OpenAttempt(1, str(rig.stem(1)))])
             end = await rig.end_of(1)
             assert (end.exit_code, end.lost) == (44, False)
-            assert abs(end.at.utc_s - (rig.folder(1) / "exit").stat().st_mtime) < 0.001
+            assert abs(end.at.utc_s - rig.file(1, "exit").stat().st_mtime) < 0.001
 
     asyncio.run(scenario())
 
@@ -282,11 +282,13 @@ def test_what_was_never_started_and_may_not_be_is_lost_for_good(rig: Any) -> Non
 
     async def scenario() -> None:
         async with rig:
-            rig.folder(1).mkdir()
+            rig.stem(1).parent.mkdir()
             await rig.drop_engine()
-            await rig.connect([OpenAttempt(1, str(rig.folder(1))), OpenAttempt(2, str(rig.folder(2)))])
+            pruned = rig.base / "no such job" / "2.1"
+            await rig.connect([OpenAttempt(1, str(rig.stem(1))), OpenAttempt(2, str(pruned))])
             assert (await rig.end_of(1)).lost
             assert (await rig.end_of(2)).lost
+            assert not pruned.parent.exists()
             await rig.engine.forget([1])
             rig.ends.clear()
             end = await rig.run(rig.sh(1, "echo ran >>ledger"))
@@ -299,14 +301,14 @@ def test_a_half_written_exit_is_no_exit(rig: Any) -> None:
     async def scenario() -> None:
         async with rig:
             await rig.engine.start([rig.spec(1, "sleep", "600")])
-            await rig.until(lambda: rig.runs.get(1) and (rig.folder(1) / "started").exists())
+            await rig.until(lambda: rig.runs.get(1) and rig.file(1, "started").exists())
             await rig.kill_supervisor()
             await rig.drop_engine()
             shim = rig.runs[1][0].pid
             for pid in (shim, *children_of(shim)):
                 os.kill(pid, signal.SIGKILL)
-            (rig.folder(1) / "exit").write_text("exited 1")  # of "exited 137\n"
-            await rig.connect([OpenAttempt(1, str(rig.folder(1)))])
+            rig.file(1, "exit").write_text("exited 1")  # of "exited 137\n"
+            await rig.connect([OpenAttempt(1, str(rig.stem(1)))])
             assert (await rig.end_of(1)).lost
 
     asyncio.run(scenario())
@@ -318,7 +320,7 @@ def test_a_supervisor_of_another_version_is_replaced(rig: Any, monkeypatch: pyte
     async def scenario() -> None:
         async with rig:
             await rig.engine.start([rig.sh(1, "sleep 1; exit 3")])
-            await rig.until(lambda: rig.runs.get(1) and (rig.folder(1) / "started").exists())
+            await rig.until(lambda: rig.runs.get(1) and rig.file(1, "started").exists())
             old = rig.engine.supervisor_pid
             await rig.drop_engine()
             said: list[bytes] = []
@@ -330,7 +332,7 @@ def test_a_supervisor_of_another_version_is_replaced(rig: Any, monkeypatch: pyte
                 return real({"do": "leave"}) if message == {"do": "hello"} and len(said) == 1 else real(message)
 
             monkeypatch.setattr(engine.wire, "line", as_if_newer)
-            await rig.connect([OpenAttempt(1, str(rig.folder(1)))])
+            await rig.connect([OpenAttempt(1, str(rig.stem(1)))])
             assert rig.engine.supervisor_pid != old
             end = await rig.end_of(1)
             assert (end.exit_code, end.lost) == (3, False)
@@ -359,10 +361,10 @@ def test_it_leaves_when_idle_and_not_before(rig: Any) -> None:
             await rig.until(lambda: rig.runs.get(1))
             pid = rig.engine.supervisor_pid
             await rig.drop_engine()
-            await rig.until((rig.folder(1) / "exit").exists)
+            await rig.until(rig.file(1, "exit").exists)
             await rig.until(lambda: not rig.is_alive(pid))
             assert not rig.paths.supervisor_socket.exists()
-            await rig.connect([OpenAttempt(1, str(rig.folder(1)))])
+            await rig.connect([OpenAttempt(1, str(rig.stem(1)))])
             assert (await rig.end_of(1)).exit_code == 3
 
     asyncio.run(scenario())
@@ -374,11 +376,11 @@ def test_a_supervisor_whose_socket_was_removed_is_replaced(rig: Any) -> None:
     async def scenario() -> None:
         async with rig:
             await rig.engine.start([rig.sh(1, "while [ ! -e go ]; do sleep 0.05; done; exit 3")])
-            await rig.until(lambda: rig.runs.get(1) and (rig.folder(1) / "started").exists())
+            await rig.until(lambda: rig.runs.get(1) and rig.file(1, "started").exists())
             unreachable = rig.engine.supervisor_pid
             await rig.drop_engine()
             rig.paths.supervisor_socket.unlink()
-            await rig.connect([OpenAttempt(1, str(rig.folder(1)))])
+            await rig.connect([OpenAttempt(1, str(rig.stem(1)))])
             assert rig.engine.supervisor_pid != unreachable
             (rig.base / "go").touch()
             assert (await rig.end_of(1)).exit_code == 3

@@ -80,11 +80,13 @@ def test_the_group_of_another_user(rig: Any) -> None:
 
     async def scenario() -> None:
         async with rig:
-            spec = rig.sh(1, "id -u; cat /proc/self/cgroup", memory_bytes=64 * MIB, uid=65534, gid=65534)
+            stem = str(rig.base / "1.1" / "1.1")
+            spec = rig.sh(1, "id -u; cat /proc/self/cgroup", memory_bytes=64 * MIB, uid=65534, gid=65534, stem=stem)
             end = await rig.run(spec)
-            assert (end.exit_code, end.limits) == (0, "cgroup"), rig.log(1)
-            assert rig.log(1).startswith(b"65534\n")
-            assert f"anycard-{_key(rig)}/1".encode() in rig.log(1)
+            log = Path(f"{stem}.log").read_bytes()
+            assert (end.exit_code, end.limits) == (0, "cgroup"), log
+            assert log.startswith(b"65534\n")
+            assert f"anycard-{_key(rig)}/1".encode() in log
 
     asyncio.run(scenario())
 
@@ -95,15 +97,18 @@ def test_a_group_holds_the_cpu_limit(rig: Any, controllers: frozenset[str]) -> N
 
     async def scenario() -> None:
         async with rig:
-            end = await rig.run(rig.sh(1, "cat /proc/self/cgroup", cpus=0.25))
-            assert end.limits == "cgroup"
-            await rig.engine.start([rig.spec(2, "sleep", "600", cpus=0.25)])
-            await rig.until(lambda: rig.runs.get(2))
-            own = [path for path in groups_named(_key(rig)) if path.endswith("/2")]
-            quota, period = _cpu_limit(Path(own[0]))
-            assert quota / period == 0.25
-            await rig.engine.stop(2, EndReason.CANCELLED, 0)
-            await rig.end_of(2)
+            for number, cpus in enumerate((0.25, 1.5), start=1):
+                await rig.engine.start([rig.sh(number, "cat /proc/self/cgroup; exec sleep 600", cpus=cpus)])
+                mine = f"/anycard-{_key(rig)}/{number}\n".encode()
+                await rig.until(lambda number=number: rig.runs.get(number) and rig.log(number).count(b"\n") > 1)
+                assert mine in rig.log(number)  # the program itself is in it
+                assert rig.runs[number][0].limits == "cgroup"
+                (own,) = [Path(path) for path in groups_named(_key(rig)) if path.endswith(f"/{number}")]
+                quota, period = _cpu_quota(own)
+                assert quota / period == max(1.0, cpus)  # a fraction is a share, never throttling below one CPU
+                assert _cpu_share(own) == cpus
+                await rig.engine.stop(number, EndReason.CANCELLED, 0)
+                await rig.end_of(number)
 
     asyncio.run(scenario())
 
@@ -206,7 +211,14 @@ def _python() -> str:
     return os.path.realpath("/proc/self/exe")
 
 
-def _cpu_limit(group: Path) -> tuple[float, float]:
+def _cpu_share(group: Path) -> float:
+    """Of a whole CPU's, where CPUs are short."""
+    if (group / "cpu.weight").exists():
+        return float((group / "cpu.weight").read_text()) / 100
+    return float((group / "cpu.shares").read_text()) / 1024
+
+
+def _cpu_quota(group: Path) -> tuple[float, float]:
     if (group / "cpu.max").exists():
         quota, period = (group / "cpu.max").read_text().split()
         return float(quota), float(period)

@@ -22,7 +22,13 @@ CLAIM_FAILED = 120  # shim.sh: `started` was there already, or could not be writ
 _SIGNALS = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 _LOG_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
 _SHELLS_OWN = frozenset({"IFS", "OPTIND", "PPID", "LINENO"})
-_STEPS = ("entering its control group", "becoming its user", "opening its log", "starting its shell")
+_STEPS = (
+    "entering its control group",
+    "becoming its user",
+    "making its output folder",
+    "opening its log",
+    "starting its shell",
+)
 
 
 class SpawnError(Exception):
@@ -49,7 +55,10 @@ def spawn(spec: dict[str, Any], note: dict[str, Any], mark: str, boot_id: str, e
     stem = spec["stem"]
     try:
         user = None if uid is None else _user(uid, spec["gid"])
-        _make_folders(stem, uid, None if user is None else user[0])
+        if user is None or uid is None:
+            _make_output(stem)
+        else:
+            _make_users_folder(os.path.dirname(stem), uid, user[0])
         argv = _argv(spec)
         env = {
             **spec["env"],
@@ -63,7 +72,7 @@ def spawn(spec: dict[str, Any], note: dict[str, Any], mark: str, boot_id: str, e
         if user is None and not any(" " in entrance for entrance in entrances):
             env["_anycard_enter"] = " ".join(entrances)
         elif user is not None or entrances:
-            return _fork(argv, env, stem + ".log", entrances, uid, user)
+            return _fork(argv, env, stem, entrances, uid, user)
         actions: list[tuple[Any, ...]] = [
             (os.POSIX_SPAWN_OPEN, 1, stem + ".log", _LOG_FLAGS, 0o600),
             (os.POSIX_SPAWN_DUP2, 1, 2),
@@ -122,30 +131,30 @@ def _user(uid: int, gid: int | None) -> tuple[int, list[int]]:
     return group, os.getgrouplist(entry.pw_name, group)
 
 
-def _make_folders(stem: str, uid: int | None, gid: int | None) -> None:
-    """The output folder, and the job's when this is its first attempt; the user's own in shared mode."""
+def _make_output(stem: str) -> None:
+    """The output folder, and the job's when this is its first attempt."""
     output = stem + ".output"
-    made = [output]
     try:
         os.mkdir(output, 0o700)
     except FileExistsError:
-        if os.path.isdir(output):
-            return
-        raise
+        if not os.path.isdir(output):
+            raise
     except FileNotFoundError:
-        parent = os.path.dirname(stem)
-        os.makedirs(parent, 0o700)
+        os.makedirs(os.path.dirname(stem), 0o700, exist_ok=True)
         os.mkdir(output, 0o700)
-        made.append(parent)
-    if uid is not None and gid is not None:
-        for path in made:
-            os.chown(path, uid, gid, follow_symlinks=False)
+
+
+def _make_users_folder(folder: str, uid: int, gid: int) -> None:
+    """The folder of the attempt's files, the user's own. It lies in one that is root's, so it is what it is taken for; what comes into it
+    the child makes once it is the user: as root, nothing is made or given away where that user could put a link."""
+    os.makedirs(folder, 0o700, exist_ok=True)
+    os.chown(folder, uid, gid, follow_symlinks=False)
 
 
 def _fork(
     argv: list[str],
     env: dict[str, str],
-    log: str,
+    stem: str,
     entrances: list[str],
     uid: int | None,
     user: tuple[int, list[int]] | None,
@@ -154,7 +163,7 @@ def _fork(
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _become_shim(writing, argv, env, log, entrances, uid, user)
+        _become_shim(writing, argv, env, stem, entrances, uid, user)
     os.close(writing)
     try:
         failure = os.read(reading, 16)
@@ -171,7 +180,7 @@ def _become_shim(
     writing: int,
     argv: list[str],
     env: dict[str, str],
-    log: str,
+    stem: str,
     entrances: list[str],
     uid: int | None,
     user: tuple[int, list[int]] | None,
@@ -191,10 +200,12 @@ def _become_shim(
             os.setresgid(group, group, group)
             os.setresuid(uid, uid, uid)
         step = 2
-        descriptor = os.open(log, _LOG_FLAGS, 0o600)
+        _make_output(stem)
+        step = 3
+        descriptor = os.open(stem + ".log", _LOG_FLAGS, 0o600)
         os.dup2(descriptor, 1)
         os.dup2(descriptor, 2)
-        step = 3
+        step = 4
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
