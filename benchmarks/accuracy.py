@@ -76,9 +76,9 @@ def memory(rows: Sequence[Row], name: str) -> dict[str, Any]:
     errors = [_answered(inference_answer, row) for row in chosen]
     say(f"{name}: {len(chosen)} rows")
     _line("anycard", errors)
-    _line("hf-mem", [_error(peers.hf_mem_mib(shape_of(row), row["quant"], _context(row), 1), row) for row in chosen])
-    _line("accelerate", [_error(peers.accelerate_mib(shape_of(row), row["quant"]), row) for row in chosen])
-    _line("llmfit", [_error(peers.llmfit_mib(shape_of(row), row["quant"], _context(row)), row) for row in chosen])
+    _peer("hf-mem", chosen, lambda row: peers.hf_mem_mib(shape_of(row), row["quant"], _context(row), 1))
+    _peer("accelerate", chosen, lambda row: peers.accelerate_mib(shape_of(row), row["quant"]))
+    _peer("llmfit", chosen, lambda row: peers.llmfit_mib(shape_of(row), row["quant"], _context(row)))
     return {
         "n": len(errors),
         "mean": _mean(map(abs, errors)),
@@ -93,7 +93,7 @@ def finetune(rows: Sequence[Row]) -> dict[str, Any]:
     errors = [_answered(training_answer, row) for row in chosen]
     say(f"finetune: {len(chosen)} rows")
     _line("anycard", errors)
-    _line("accelerate", [_error(peers.accelerate_training_mib(shape_of(row), row["quant"]), row) for row in chosen])
+    _peer("accelerate", chosen, lambda row: peers.accelerate_training_mib(shape_of(row), row["quant"]))
     for row, error in zip(chosen, errors, strict=True):
         least = _adamw_floor_mib(row)
         if least > float(row["mem_mib"]):
@@ -295,6 +295,17 @@ def _answered(ask: Callable[[Row], Answer], row: Row) -> float:
     except (AnycardError, KeyError) as error:
         say(f"  no answer: {row['model']} {row['quant']} {row['method']}: {error}")
         return -100.0
+
+
+def _peer(name: str, rows: Sequence[Row], ask: Callable[[Row], float]) -> None:
+    """A peer's line; a row that its formula has no answer for is left out of the peer's line only."""
+    errors: list[float] = []
+    for row in rows:
+        try:
+            errors.append(_error(ask(row), row))
+        except (AnycardError, KeyError):
+            continue
+    _line(name, errors)
 
 
 def _error(said_mib: float, row: Row) -> float:

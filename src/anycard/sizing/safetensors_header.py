@@ -32,10 +32,11 @@ def read_safetensors_header(source: ByteSource) -> tuple[Tensor, ...]:
     data_size = source.size - 8 - length
     tensors: list[Tensor] = []
     spans: list[tuple[int, int, str]] = []
+    sizes: dict[tuple[Any, ...], int] = {}
     for name, entry in header.items():
         if name == "__metadata__":
             continue
-        tensor, start, end = _tensor(source, name, entry, data_size)
+        tensor, start, end = _tensor(source, name, entry, data_size, sizes)
         tensors.append(tensor)
         spans.append((start, end, name))
     _check_overlap(source, spans)
@@ -52,26 +53,39 @@ def _parse(source: ByteSource, raw: bytes) -> dict[str, Any]:
     return header
 
 
-def _tensor(source: ByteSource, name: str, entry: Any, data_size: int) -> tuple[Tensor, int, int]:
-    if not isinstance(entry, dict):
-        raise damaged(source.name, "tensor {tensor} has no description", tensor=name)
-    dtype, dims, offsets = entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")
-    bits = SAFETENSORS_BITS.get(dtype) if isinstance(dtype, str) else None
-    if not isinstance(dtype, str) or bits is None:
-        raise damaged(source.name, "tensor {tensor} has the unknown type {dtype}", tensor=name, dtype=str(dtype)[:40])
-    if not _whole_numbers(dims) or len(dims) > _DIMS_MAX:
-        raise damaged(source.name, "tensor {tensor} has no usable shape", tensor=name)
-    if not _whole_numbers(offsets) or len(offsets) != 2:
+def _tensor(
+    source: ByteSource, name: str, entry: Any, data_size: int, sizes: dict[tuple[Any, ...], int]
+) -> tuple[Tensor, int, int]:
+    try:
+        dtype, dims = entry["dtype"], tuple(entry["shape"])
+        start, end = entry["data_offsets"]
+        size = sizes.get((dtype, *dims))
+    except (TypeError, KeyError, ValueError):
+        raise damaged(source.name, "tensor {tensor} has no usable description", tensor=name) from None
+    if size is None:
+        size = sizes[(dtype, *dims)] = _size(source, name, dtype, entry["shape"])
+    if type(start) is not int or type(end) is not int or start < 0:
         raise damaged(source.name, "tensor {tensor} has no usable offsets", tensor=name)
-    start, end = offsets
-    size = math.prod(dims) * bits
-    if size % 8 or end < start or end - start != size // 8:
+    if end - start != size:
         raise damaged(source.name, "tensor {tensor}: its shape and its offsets disagree", tensor=name)
     if end > data_size:
         raise damaged(
             source.name, "tensor {tensor} ends at byte {end}, the data has {size}", tensor=name, end=end, size=data_size
         )
-    return Tensor(name, dtype, tuple(dims), end - start), start, end
+    return Tensor(name, dtype, dims, size), start, end
+
+
+def _size(source: ByteSource, name: str, dtype: Any, dims: Any) -> int:
+    """Bytes of a type and shape not seen before in this file: experts by the ten thousand share a few."""
+    bits = SAFETENSORS_BITS.get(dtype) if isinstance(dtype, str) else None
+    if bits is None:
+        raise damaged(source.name, "tensor {tensor} has the unknown type {dtype}", tensor=name, dtype=str(dtype)[:40])
+    if not _whole_numbers(dims) or len(dims) > _DIMS_MAX:
+        raise damaged(source.name, "tensor {tensor} has no usable shape", tensor=name)
+    size = math.prod(dims) * bits
+    if size % 8:
+        raise damaged(source.name, "tensor {tensor}: its shape and its offsets disagree", tensor=name)
+    return size // 8
 
 
 def _whole_numbers(value: Any) -> TypeGuard[list[int]]:

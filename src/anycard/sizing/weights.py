@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from anycard.sizing.quantization import Scheme
 from anycard.sizing.shape import ModelShape
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(NamedTuple):
     """One tensor of a checkpoint, as its header says it. ``params`` counts weights, so packed 4-bit words count eight each."""
 
     name: str
@@ -48,6 +49,7 @@ _EMBEDDING = re.compile(
     r"(^|\.)(embed_tokens|wte|word_embeddings|tok_embeddings|token_embd|embed_in|embeddings?)\.weight$"
 )
 _HEAD = re.compile(r"(^|\.)(lm_head|embed_out|output)\.(weight|qweight|weight_packed)$")
+_NO_DIGITS = str.maketrans("", "", "0123456789")
 _SMALL = re.compile(r"(norm|bias|scale_inv|ln_|layernorm|gate\.weight$|vision|visual|rope|inv_freq)")
 
 
@@ -92,11 +94,17 @@ def weights_from_tensors(tensors: Iterable[Tensor], scheme: Scheme) -> Weights:
 
 def role(name: str) -> str:
     """``"embedding"``, ``"head"``, ``"other"`` (norms, biases, routers, vision) or ``"linear"`` by the tensor's name."""
-    if _EMBEDDING.search(name):
+    return _role(name.translate(_NO_DIGITS))
+
+
+@lru_cache(maxsize=4096)
+def _role(pattern: str) -> str:
+    """Of a name without its layer and expert numbers: a checkpoint has a hundred of them, not ninety thousand."""
+    if _EMBEDDING.search(pattern):
         return "embedding"
-    if _HEAD.search(name):
+    if _HEAD.search(pattern):
         return "head"
-    return "other" if _SMALL.search(name) else "linear"
+    return "other" if _SMALL.search(pattern) else "linear"
 
 
 def parameter_count(tensors: Iterable[Tensor]) -> int:
