@@ -74,6 +74,11 @@ def load_model(reference: str, quant: str | None = None) -> Model:
         model = _from_file(path)
     else:
         model = _from_table(reference)
+    return in_format(model, quant)
+
+
+def in_format(model: Model, quant: str | None) -> Model:
+    """``model`` in another weight format; None: as it is. Raises NotFoundError for a format that nobody knows."""
     if quant is None:
         return model
     try:
@@ -131,7 +136,7 @@ def _from_file(path: Path) -> Model:
             return Model(shape, weights, str(path), "gguf")
         tensors = read_safetensors_header(source)
     config = _config_of(path.parent)
-    return _with_config(config, tensors, path.stem, str(path))
+    return model_from_parts(config, tensors, path.stem, str(path))
 
 
 def _gguf_shards(path: Path) -> list[Path]:
@@ -176,7 +181,7 @@ def _from_folder(folder: Path) -> Model:
             count=len(missing),
             first=missing[0],
         )
-    return _with_config(config, tuple(tensors.values()), folder.resolve().name, str(folder))
+    return model_from_parts(config, tuple(tensors.values()), folder.resolve().name, str(folder))
 
 
 def _indexed(folder: Path) -> set[str]:
@@ -189,7 +194,8 @@ def _indexed(folder: Path) -> set[str]:
     return {str(name) for name in weight_map.values()}
 
 
-def _with_config(config: Mapping[str, Any] | None, tensors: tuple[Tensor, ...], name: str, origin: str) -> Model:
+def model_from_parts(config: Mapping[str, Any] | None, tensors: tuple[Tensor, ...], name: str, origin: str) -> Model:
+    """From what was read of a model; ``tensors`` empty: computed from the configuration. Raises ConfigError without either."""
     if config is None:
         shape = shape_from_tensors(tensors, name)
         return Model(shape, weights_from_tensors(tensors, scheme("bf16")), origin)

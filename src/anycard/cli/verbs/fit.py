@@ -47,6 +47,9 @@ def fit(
     image: Annotated[
         str, typer.Option("--size", metavar="WxH", help=_("Size of an image model's pictures"))
     ] = "1024x1024",
+    fetch: Annotated[
+        bool, typer.Option("--fetch", help=_("Read the headers of ORG/NAME on the model hub (HF_ENDPOINT)"))
+    ] = False,
     models: Annotated[bool, typer.Option("--models", help=_("List the models known by name"))] = False,
     json: options.Json = False,
 ) -> int:
@@ -64,7 +67,10 @@ def fit(
     _check(task, server, cache)
     if is_diffusion(model):
         return _image(model, image, batch, specs_for(card or (), cards), json)
-    found = load_model(model, quant)
+    if fetch:
+        found = _fetched(model, quant)
+    else:
+        found = load_model(model, quant)
     if task == "infer":
         answers = _serving(found, context, batch, server, cache, specs_for(card or (), cards))
     else:
@@ -82,6 +88,16 @@ def _code(answers: list[Any]) -> int:
     if verdicts & {"fits", "tight"}:
         return 0
     return 3 if "unknown" in verdicts else 1
+
+
+def _fetched(model: str, quant: str | None) -> Any:
+    import os
+
+    from anycard.sizing.files import in_format
+    from anycard.sizing.hub import ENDPOINT, load_remote
+
+    found = load_remote(model, os.environ.get("HF_ENDPOINT") or ENDPOINT)
+    return in_format(found, quant)
 
 
 def _image(folder: str, image: str, batch: int, specs: Any, as_json: bool) -> int:
