@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from anycard.config import Paths
-from anycard.errors import ConflictError
+from anycard.errors import ConflictError, UnavailableError
 from anycard.jobs.board import Board, OpenJob
 from anycard.jobs.spec import JobSpec
 from anycard.jobs.states import Counts, JobState
@@ -60,6 +59,7 @@ def admit(turn: Turn, board: Board, submission: Submission, paths: Paths) -> Adm
         return known
     for new in submission.jobs:
         _check_upstream(board, new)
+    _adopt_folders(submission.jobs, board.next_job, paths)
     admitted: Admitted = []
     previous: OpenJob | None = None
     for position, new in enumerate(submission.jobs):
@@ -72,7 +72,7 @@ def admit(turn: Turn, board: Board, submission: Submission, paths: Paths) -> Adm
         board.jobs[job.id] = job
         turn.dirty.add(job.id)
         board.requeue(job)
-        _record(turn, submission, new, job, position, paths)
+        _record(turn, submission, job, position)
         admitted.append((job.id, job.spec.name, job.n_items))
         previous = job
     board.submit_keys[submission.submit_key] = admitted
@@ -119,11 +119,9 @@ def _open(board: Board, submission: Submission, new: NewJob, now: float) -> Open
     return job
 
 
-def _record(turn: Turn, submission: Submission, new: NewJob, job: OpenJob, position: int, paths: Paths) -> None:
+def _record(turn: Turn, submission: Submission, job: OpenJob, position: int) -> None:
     spec = job.spec.model_copy(update={"after_ids": tuple(sorted(job.upstream))})
     job.spec = spec
-    if new.staged is not None:
-        turn.files.append(partial(_adopt_folder, new.staged, paths.job(job.id)))
     turn.changes.insert(
         "jobs",
         {
@@ -183,9 +181,15 @@ def spec_json(spec: JobSpec) -> str:
     return json.dumps(spec.model_dump(), separators=(",", ":"))
 
 
-def _adopt_folder(staged: Path, target: Path) -> None:
-    if staged.exists():
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if target.exists():  # of a job that was never recorded: the daemon was killed just before
-            shutil.rmtree(target)
-        staged.rename(target)
+def _adopt_folders(jobs: Sequence[NewJob], first_id: int, paths: Paths) -> None:
+    """The staged files become the jobs' own at once, a rename each: what starts in this very turn reads its script and secrets there."""
+    try:
+        for job_id, new in enumerate(jobs, start=first_id):
+            if new.staged is not None:
+                paths.jobs.mkdir(mode=0o700, parents=True, exist_ok=True)
+                target = paths.job(job_id)
+                if target.exists():  # of a job that was never recorded: the daemon was killed just before
+                    shutil.rmtree(target)
+                new.staged.rename(target)
+    except OSError as error:
+        raise UnavailableError("a file of anycard could not be written: {why}", why=str(error)) from error

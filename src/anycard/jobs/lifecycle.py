@@ -391,6 +391,10 @@ def _after_prepare(
         job.prepared = True
         if job.prepare_key is not None:
             turn.files.append(partial(prepare.note_done, paths, job.prepare_key))
+            for other in board.jobs.values() if prepare.is_shared(job.prepare_key) else ():
+                if other.prepare_key == job.prepare_key:  # the mark above is not there before this turn has settled
+                    other.prepared = True
+                    turn.dirty.add(other.id)
         return
     rule = job.spec.retry
     tries = job.prepare_tries

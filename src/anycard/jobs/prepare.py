@@ -32,7 +32,12 @@ def marker(paths: Paths, key: str) -> Path:
 def already_done(job: OpenJob, paths: Paths) -> bool:
     """True when another job has run the very same setup meanwhile."""
     key = job.prepare_key or ""
-    return bool(key) and not key.endswith("+") and marker(paths, key).exists()
+    return is_shared(key) and marker(paths, key).exists()
+
+
+def is_shared(key: str) -> bool:
+    """Whether what is prepared for one job with this key serves every other."""
+    return bool(key) and not key.endswith("+")
 
 
 def note_done(paths: Paths, key: str) -> None:
