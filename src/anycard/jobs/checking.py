@@ -12,6 +12,7 @@ import pwd
 import subprocess
 import sys
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -86,35 +87,50 @@ def check(request: Request) -> Checked:
 
 async def check_as(request: Request, owner: Owner | None) -> Checked:
     """As ``check``, off the loop; with the rights of ``owner`` (uid, gid) when given, which needs root."""
-    if owner is None:
-        if request.command is not None:
-            return check(request)  # touches one folder; a thread would cost more than it saves
-        return await asyncio.to_thread(check, request)
-    return await asyncio.to_thread(_check_in_child, request, owner)
+    if owner is not None:
+        async with _turns.setdefault(owner[0], asyncio.Semaphore(_AT_ONCE)):
+            return await _check_in_child(request, owner)
+    if request.command is not None:
+        return check(request)  # touches one folder; a thread would cost more than it saves
+    return await asyncio.get_running_loop().run_in_executor(_threads, check, request)
 
 
-def _check_in_child(request: Request, owner: Owner) -> Checked:
+# A check may look for files for minutes. It must not take the threads that everything else needs, nor one user everybody's processes.
+_AT_ONCE = 4
+_threads = ThreadPoolExecutor(_AT_ONCE, "check")
+_turns: dict[int, asyncio.Semaphore] = {}
+
+
+async def _check_in_child(request: Request, owner: Owner) -> Checked:
     uid, gid = owner
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-s", "-P", "-m", "anycard.jobs.checking", json.dumps([uid, gid, _groups(uid, gid)])),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd="/",
+        env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
     try:
-        ran = subprocess.run(
-            [sys.executable, "-s", "-P", "-m", "anycard.jobs.checking", json.dumps([uid, gid, _groups(uid, gid)])],
-            input=json.dumps(asdict(request)).encode(),
-            capture_output=True,
-            cwd="/",
-            env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            timeout=CHECK_TIMEOUT_S,
-            check=False,
-        )
-        answer = json.loads(ran.stdout) if ran.returncode == 0 else None
-    except (OSError, subprocess.TimeoutExpired, ValueError) as error:
-        raise UnavailableError("the job file could not be read as its user: {why}", why=str(error)) from error
-    if answer is None:
-        why = ran.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no word of why"]
-        raise UnavailableError("the job file could not be read as its user: {why}", why=why[0])
+        async with asyncio.timeout(CHECK_TIMEOUT_S):
+            said, complaint = await child.communicate(json.dumps(asdict(request)).encode())
+    except TimeoutError:
+        raise _unchecked(f"it took more than {CHECK_TIMEOUT_S:.0f} s") from None
+    finally:
+        if child.returncode is None:  # too late, or nobody waits any more
+            child.kill()
+            await child.wait()
+    if child.returncode != 0:
+        raise _unchecked(complaint.decode(errors="replace").strip().rpartition("\n")[2] or f"exit {child.returncode}")
+    answer = json.loads(said)
     if "faults" in answer:
         raise JobFileError([_fault(fault) for fault in answer["faults"]])
     jobs = tuple(CheckedJob(JobSpec(**job["spec"]), job["secrets"], job["setup_key"]) for job in answer["jobs"])
     return Checked(jobs, answer["held"], tuple(answer["ignored"]), tuple(answer["warnings"]))
+
+
+def _unchecked(why: str) -> UnavailableError:
+    return UnavailableError("the job file could not be read as its user: {why}", why=why)
 
 
 def _groups(uid: int, gid: int) -> list[int]:

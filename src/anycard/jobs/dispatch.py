@@ -42,6 +42,7 @@ T = TypeVar("T")
 HOUSEKEEPING_S = 5.0
 _SHORT_QUEUE = 200  # reasons for so many are planned at once, in about a millisecond
 _REASONS_PACE_S = 0.5
+_SOON_S = 0.05
 _MIN_CPUS = 0.001
 
 
@@ -156,9 +157,13 @@ class Dispatcher:
         self._stopping = True
         self._wake.set()
 
-    def _put(self, apply: Callable[[Turn], None]) -> None:
+    def _put(self, apply: Callable[[Turn], None], *, soon: bool = False) -> None:
+        """``soon``: nobody waits for it, so it may ride along with whatever comes in the next moment."""
         self._inputs.append(apply)
-        self._wake.set()
+        if not soon:
+            self._wake.set()
+        elif len(self._inputs) == 1:
+            asyncio.get_running_loop().call_later(_SOON_S, self._wake.set)
 
     def nudge(self) -> None:
         """Something outside the board changed (cards, disk): plan again."""
@@ -346,7 +351,7 @@ class Dispatcher:
                 )
                 self._put(partial(self._ended, status, tail))
             elif status.phase is Phase.RUNNING:
-                self._put(partial(self._running, status))
+                self._put(partial(self._running, status), soon=True)
 
     def _running(self, status: AttemptStatus, turn: Turn) -> None:
         attempt = self.board.attempts.get(status.id)

@@ -10,8 +10,7 @@ import resource
 import time
 
 from anycard.engines.local.supervisor import attempt as states
-from anycard.engines.local.supervisor import records
-from anycard.engines.local.supervisor import processes
+from anycard.engines.local.supervisor import processes, records
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,6 +111,8 @@ class Finding:
         """The claim names a process of this boot: it runs, or it just ended, or it was killed with its shim."""
         assert attempt.pid is not None
         attempt.own = False
+        if not attempt.start_ticks:
+            attempt.start_ticks = self._proven_start(attempt)
         alive = processes.is_alive(attempt.pid, attempt.start_ticks)
         if alive and attempt.uid is not None:
             alive = processes.owner_of(attempt.pid) == attempt.uid
@@ -135,6 +136,16 @@ class Finding:
             kill_at = stop.get("kill_at")
             grace_s = attempt.note["grace_s"] if not isinstance(kill_at, int | float) else max(0.0, kill_at - now)
             self._attempts.ending.begin(attempt, stop["why"], grace_s, told=stop.get("told") is True)
+
+    def _proven_start(self, attempt: Attempt) -> int:
+        """When the process of the claimed pid started, in clock ticks since boot, if it carries the attempt's mark: else the number is
+        one that no process has. 0 where the system does not tell."""
+        assert attempt.pid is not None
+        if not processes.HAS_PROC:
+            return 0
+        process = processes.read_process(attempt.pid)
+        mine = process is not None and processes.mark_of(attempt.pid) == self._attempts.mark(attempt)
+        return process.start if process is not None and mine else -1
 
     def poll(self, attempt: Attempt, now: float) -> None:
         assert attempt.pid is not None
