@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
 
 import anycard
+from anycard.api.bodies import Answer, LimitBodies
 from anycard.api.caller import Gate
 from anycard.api.routes import jobs, system
 from anycard.api.system import System
-from anycard.errors import AnycardError
+from anycard.errors import AnycardError, NotFoundError, UsageError
 from anycard.jobs.service import Jobs
 
 log = logging.getLogger("anycard.api")
@@ -32,29 +34,48 @@ def create_app(service: Jobs, machine: System, gate: Gate) -> FastAPI:
     app.state.gate = gate
     app.add_exception_handler(AnycardError, _for_people)
     app.add_exception_handler(RequestValidationError, _bad_request)
+    app.add_exception_handler(HTTPException, _no_route)
     app.add_exception_handler(Exception, _ours)
     app.include_router(jobs.router)
     app.include_router(system.router)
+    app.add_middleware(LimitBodies)
     return app
 
 
-async def _for_people(request: Request, error: Exception) -> JSONResponse:
+async def _for_people(request: Request, error: Exception) -> Answer:
     assert isinstance(error, AnycardError)
     faults = getattr(error, "faults_json", None)
-    body = {"error": error.to_json(), "faults": faults() if faults is not None else []}
-    return JSONResponse(body, status_code=error.http_status)
+    return _problem(error, error.http_status, faults() if faults is not None else [])
 
 
-async def _bad_request(request: Request, error: Exception) -> JSONResponse:
+async def _bad_request(request: Request, error: Exception) -> Answer:
     """A body or query of the wrong shape: what pydantic found, in the shape of every other error."""
     assert isinstance(error, RequestValidationError)
     faults = [{"where": ".".join(map(str, found["loc"])), "message": found["msg"]} for found in error.errors()]
     first = f"{faults[0]['where']}: {faults[0]['message']}" if faults else "?"
-    message = {"code": "usage", "message": f"the request is not understood: {first}", "hint": None}
-    return JSONResponse({"error": message, "faults": faults}, status_code=422)
+    return _problem(UsageError("the request is not understood: {first}", first=first), 422, faults)
 
 
-async def _ours(request: Request, error: Exception) -> JSONResponse:
+async def _no_route(request: Request, error: Exception) -> Answer:
+    """No such address, a method it does not know, or a body that is no JSON."""
+    assert isinstance(error, HTTPException)
+    told: AnycardError
+    if error.status_code == NotFoundError.http_status:
+        told = NotFoundError("there is nothing at {path}", path=request.url.path)
+    elif error.status_code == 405:
+        told = UsageError("{path} does not take {method}", path=request.url.path, method=request.method)
+    else:
+        told = UsageError("the request is not understood: {first}", first=error.detail)
+    return _problem(told, error.status_code, [], error.headers)
+
+
+async def _ours(request: Request, error: Exception) -> Answer:
     log.exception("%s %s failed", request.method, request.url.path, exc_info=error)
-    message = {"code": "internal", "message": f"anycard itself failed: {error!r}", "hint": "the daemon's log says more"}
-    return JSONResponse({"error": message, "faults": []}, status_code=500)
+    told = AnycardError("anycard itself failed: {error}", hint="the daemon's log says more", error=repr(error))
+    return _problem(told, 500, [])
+
+
+def _problem(
+    error: AnycardError, status: int, faults: list[dict[str, object]], headers: Mapping[str, str] | None = None
+) -> Answer:
+    return Answer({"error": error.to_json(), "faults": faults}, status_code=status, headers=headers)

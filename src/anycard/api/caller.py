@@ -10,12 +10,14 @@ import pwd
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from fastapi import Request
 
 from anycard.errors import ForbiddenError
 from anycard.jobs.files import write_private
 
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 PEER = "uid"  # scope["client"] is ("uid:UID:GID", pid) for a unix socket, see server.py
 
 
@@ -75,18 +77,23 @@ class Gate:
 
     def _check_origin(self, request: Request) -> None:
         """A page of another site must not reach us through the visitor's browser (DNS rebinding, CSRF)."""
-        host = request.headers.get("host", "").rsplit(":", 1)[0].strip("[]")
-        if host not in ("127.0.0.1", "localhost", "::1"):
+        host = _host_of("//" + request.headers.get("host", ""))
+        if host not in _LOOPBACK:
             raise ForbiddenError(
-                "requests for the host {host} are not answered", hint="use 127.0.0.1 or localhost", host=host
+                "requests for the host {host} are not answered",
+                hint="use 127.0.0.1 or localhost",
+                host=request.headers.get("host", ""),
             )
         origin = request.headers.get("origin")
-        if origin is not None and origin.split("//")[-1].rsplit(":", 1)[0].strip("[]") not in (
-            "127.0.0.1",
-            "localhost",
-            "::1",
-        ):
+        if origin is not None and _host_of(origin) not in _LOOPBACK:
             raise ForbiddenError("requests from {origin} are not answered", origin=origin)
+
+
+def _host_of(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).hostname
+    except ValueError:
+        return None
 
 
 @functools.lru_cache(maxsize=1000)

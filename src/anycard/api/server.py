@@ -18,9 +18,14 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from anycard.api.caller import PEER
 from anycard.errors import ConflictError, UnavailableError
 
+MAX_HEAD_BYTES = 64 * 1024  # of a request: its address and headers. The parser itself has no limit.
+
 
 class _PeerProtocol(HttpToolsProtocol):
-    """Puts the peer's credentials where ASGI has the client's address; a TCP client's comes from the kernel, too, so none is forged."""
+    """Puts the peer's credentials where ASGI has the client's address; a TCP client's comes from the kernel, too, so none is forged.
+    Ends a connection whose request's head has no end."""
+
+    _head_bytes: int | None = None  # of a head that is still coming
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -28,6 +33,21 @@ class _PeerProtocol(HttpToolsProtocol):
         if peer is not None and peer.family == socket.AF_UNIX:
             uid, gid, pid = peer_credentials(peer)
             self.client = (f"{PEER}:{uid}:{gid}", pid)
+
+    def on_message_begin(self) -> None:
+        self._head_bytes = 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._head_bytes = None
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._head_bytes is not None:
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self.send_400_response("the head of the request is too large")
 
 
 def peer_credentials(peer: socket.socket) -> tuple[int, int, int]:

@@ -1,16 +1,43 @@
-"""The JSON shapes of the API, as the published OpenAPI document shows them. Sizes in bytes, lengths in seconds, times RFC 3339 UTC."""
+"""What the API is asked, as the published OpenAPI document shows it. Sizes in bytes, lengths in seconds. Unknown fields are errors."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
-class SubmitRequest(BaseModel):
-    """A job file's text, or a command; where the submitter stands; what the command line adds. Exactly one of file and command."""
-
+class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_text(cls, value: Any) -> Any:
+        """JSON can spell half a surrogate pair and NUL: no program, file system or database takes those."""
+        _check_text(value)
+        return value
+
+
+def _check_text(value: Any) -> None:
+    if isinstance(value, str):
+        if "\0" in value:
+            raise ValueError("text must not hold the character NUL")
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError("text must be Unicode; it holds half a surrogate pair") from error
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            _check_text(key)
+            _check_text(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            _check_text(inner)
+
+
+class SubmitRequest(_Request):
+    """A job file's text, or a command; where the submitter stands; what the command line adds. Exactly one of file and command."""
 
     file: str | None = Field(None, max_length=16 * 2**20, description="the job file's text")
     file_name: str | None = Field(None, description="its name, for fault messages and relative paths")
@@ -28,52 +55,27 @@ class SubmitRequest(BaseModel):
     )
 
 
-class SubmittedJob(BaseModel):
-    id: int
-    name: str
-    n_items: int
-
-
-class Submitted(BaseModel):
-    schema_: str = Field("anycard.submitted/1", alias="schema")
-    jobs: list[SubmittedJob]
-    ignored: list[str]
-    warnings: list[str]
-
-
-class CancelRequest(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class CancelRequest(_Request):
     item: int | None = Field(None, ge=0)
 
 
-class RetryRequest(BaseModel):
+class RetryRequest(_Request):
     """``failed``: all that failed or were cancelled; or these ``items``."""
 
-    model_config = ConfigDict(extra="forbid")
     failed: bool = False
     items: list[int] | None = Field(None, min_length=1, max_length=1_000_000)
 
 
-class PruneRequest(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-    older_than_s: float = Field(ge=0)
+class PruneRequest(_Request):
+    older_than_s: float = Field(ge=0, allow_inf_nan=False)
     dry_run: bool = False
 
 
-class BackupRequest(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class BackupRequest(_Request):
     path: str = Field(min_length=1, description="absolute path on the daemon's host")
 
 
-class DownRequest(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class DownRequest(_Request):
     attempts: str = Field(
         "leave", pattern="^(leave|stop)$", description="leave: they go on and are found again; stop: ended first"
     )
-
-
-class Problem(BaseModel):
-    """Every error: ``code`` is stable, ``message`` and ``hint`` are for people, ``faults`` lists all that is wrong in a job file."""
-
-    error: dict[str, Any]
-    faults: list[dict[str, Any]] = []

@@ -1,5 +1,8 @@
-import sys
+import logging
+import os
 
 from anycard.daemon.main import main
 
-sys.exit(main())
+code = main()
+logging.shutdown()
+os._exit(code)  # all is recorded; a job file's check that still looks for files in a thread must not keep the process

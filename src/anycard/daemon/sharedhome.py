@@ -9,7 +9,7 @@ from pathlib import Path
 from anycard.config import Paths
 from anycard.errors import UnavailableError
 
-_PASSED_THROUGH = ("jobs", "checkpoints", "outputs", "environments")  # users' own folders lie in these
+_PASSED_THROUGH = ("jobs", "outputs", "environments")  # users' own folders lie in these
 _PASS = 0o711
 
 

@@ -8,17 +8,20 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request
-from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.responses import Response, StreamingResponse
 
+from anycard.api.answers import EventsPage, ItemsPage, Job, JobsPage, News, Problem, Submitted
+from anycard.api.bodies import Answer
 from anycard.api.caller import Caller
-from anycard.api.shapes import CancelRequest, Problem, RetryRequest, SubmitRequest, Submitted
+from anycard.api.shapes import CancelRequest, RetryRequest, SubmitRequest
 from anycard.jobs.checking import Request as Submission
 from anycard.jobs.service import Jobs
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], responses={"4XX": {"model": Problem}, "5XX": {"model": Problem}})
 
 Limit = Annotated[int, Query(ge=1, le=1000)]
-_LOG_CHUNK = 256 * 1024
+Number = Annotated[int, Query(ge=0, le=2**53)]
+_JOB: dict[int | str, dict[str, Any]] = {200: {"model": Job}}
 
 
 def _parts(request: Request) -> tuple[Jobs, Caller]:
@@ -27,13 +30,13 @@ def _parts(request: Request) -> tuple[Jobs, Caller]:
 
 
 @router.post("", status_code=201, responses={201: {"model": Submitted}})
-async def submit(request: Request, body: SubmitRequest) -> JSONResponse:
+async def submit(request: Request, body: SubmitRequest) -> Answer:
     """Checks the job file or command and queues it. Durable when answered. All faults of a file come at once."""
     service, caller = _parts(request)
-    return JSONResponse(await service.submit(Submission(**body.model_dump()), caller), status_code=201)
+    return Answer(await service.submit(Submission(**body.model_dump()), caller), status_code=201)
 
 
-@router.get("")
+@router.get("", responses={200: {"model": JobsPage}})
 async def page(
     request: Request,
     state: str | None = None,
@@ -41,36 +44,40 @@ async def page(
     name: str | None = None,
     limit: Limit = 100,
     cursor: str | None = None,
-) -> JSONResponse:
+) -> Answer:
     """Jobs, newest first."""
     service, _ = _parts(request)
-    return JSONResponse(await service.page(state=state, user=user, name=name, limit=limit, cursor=cursor))
+    return Answer(await service.page(state=state, user=user, name=name, limit=limit, cursor=cursor))
 
 
-@router.get("/{ref}")
-async def job(request: Request, ref: str) -> JSONResponse:
+@router.get("/{ref}", responses=_JOB)
+async def job(request: Request, ref: str) -> Answer:
     """One job by id, or the latest of a name."""
-    service, _ = _parts(request)
-    return JSONResponse(await service.job(ref))
+    service, caller = _parts(request)
+    return Answer(await service.job(ref, caller.user))
 
 
-@router.get("/{ref}/items")
+@router.get("/{ref}/items", responses={200: {"model": ItemsPage}})
 async def items(
     request: Request, ref: str, state: str | None = None, limit: Limit = 100, cursor: str | None = None
-) -> JSONResponse:
+) -> Answer:
     """Its items by number."""
     service, caller = _parts(request)
-    return JSONResponse(await service.items(ref, caller, state=state, limit=limit, cursor=cursor))
+    return Answer(await service.items(ref, caller, state=state, limit=limit, cursor=cursor))
 
 
-@router.get("/{ref}/events")
-async def events(request: Request, ref: str, after: int = 0, limit: Limit = 100) -> JSONResponse:
+@router.get("/{ref}/events", responses={200: {"model": EventsPage}})
+async def events(request: Request, ref: str, after: Number = 0, limit: Limit = 100) -> Answer:
     """What happened to it, oldest first."""
     service, caller = _parts(request)
-    return JSONResponse(await service.events(ref, caller, after=after, limit=limit))
+    return Answer(await service.events(ref, caller, after=after, limit=limit))
 
 
-@router.get("/{ref}/watch")
+@router.get(
+    "/{ref}/watch",
+    response_class=StreamingResponse,
+    responses={200: {"model": News, "content": {"application/x-ndjson": {}}, "description": "JSON lines"}},
+)
 async def watch(request: Request, ref: str) -> Response:
     """JSON lines {job, items that changed}, at once and at each change, until the job is over."""
     service, caller = _parts(request)
@@ -78,14 +85,18 @@ async def watch(request: Request, ref: str) -> Response:
     return StreamingResponse(_lines(news), media_type="application/x-ndjson")
 
 
-@router.get("/{ref}/log")
+@router.get(
+    "/{ref}/log",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string", "format": "binary"}}}}},
+)
 async def log(
     request: Request,
     ref: str,
-    item: int = 0,
-    attempt: int | None = None,
+    item: Annotated[int, Query(ge=-1, le=2**53)] = 0,
+    attempt: Number | None = None,
     follow: bool = False,
-    tail: Annotated[int | None, Query(ge=0)] = None,
+    tail: Number | None = None,
 ) -> Response:
     """A log's bytes as the program wrote them; ``item`` -1 is the job's setup."""
     service, caller = _parts(request)
@@ -95,34 +106,34 @@ async def log(
     )
 
 
-@router.post("/{ref}/cancel")
+@router.post("/{ref}/cancel", responses=_JOB)
 async def cancel(
     request: Request, ref: str, body: Annotated[CancelRequest, Body(default_factory=CancelRequest)]
-) -> JSONResponse:
+) -> Answer:
     """Ends the job or one item: what waits at once, what runs by the stop signal and its grace."""
     service, caller = _parts(request)
-    return JSONResponse(await service.cancel(ref, caller, item=body.item))
+    return Answer(await service.cancel(ref, caller, item=body.item))
 
 
-@router.post("/{ref}/retry")
-async def retry(request: Request, ref: str, body: RetryRequest) -> JSONResponse:
+@router.post("/{ref}/retry", responses=_JOB)
+async def retry(request: Request, ref: str, body: RetryRequest) -> Answer:
     """Queues failed items again, with a fresh retry budget and their checkpoints."""
     service, caller = _parts(request)
-    return JSONResponse(await service.retry(ref, caller, items=body.items))
+    return Answer(await service.retry(ref, caller, items=body.items))
 
 
-@router.post("/{ref}/hold")
-async def hold(request: Request, ref: str) -> JSONResponse:
+@router.post("/{ref}/hold", responses=_JOB)
+async def hold(request: Request, ref: str) -> Answer:
     """Nothing more of it starts; what runs goes on."""
     service, caller = _parts(request)
-    return JSONResponse(await service.hold(ref, caller, held=True))
+    return Answer(await service.hold(ref, caller, held=True))
 
 
-@router.post("/{ref}/release")
-async def release(request: Request, ref: str) -> JSONResponse:
+@router.post("/{ref}/release", responses=_JOB)
+async def release(request: Request, ref: str) -> Answer:
     """Lets a held job go."""
     service, caller = _parts(request)
-    return JSONResponse(await service.hold(ref, caller, held=False))
+    return Answer(await service.hold(ref, caller, held=False))
 
 
 async def _lines(news: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Request
-from fastapi.responses import JSONResponse
 
+from anycard.api.answers import BackedUp, Cards, Down, Problem, Pruned, Status
+from anycard.api.bodies import Answer
 from anycard.api.caller import Caller
-from anycard.api.shapes import BackupRequest, DownRequest, Problem, PruneRequest
+from anycard.api.shapes import BackupRequest, DownRequest, PruneRequest
 from anycard.api.system import System
 from anycard.errors import ForbiddenError
 
@@ -20,42 +21,42 @@ def _parts(request: Request) -> tuple[System, Caller]:
     return state.system, state.gate.caller(request)
 
 
-@router.get("/cards")
-async def cards(request: Request) -> JSONResponse:
+@router.get("/cards", responses={200: {"model": Cards}})
+async def cards(request: Request) -> Answer:
     """Every card of this host, the CPU among them, with what is seen of it and who holds it."""
     system, _ = _parts(request)
-    return JSONResponse(await system.cards())
+    return Answer(await system.cards())
 
 
-@router.get("/status")
-async def status(request: Request) -> JSONResponse:
+@router.get("/status", responses={200: {"model": Status}})
+async def status(request: Request) -> Answer:
     """The daemon itself."""
     system, _ = _parts(request)
-    return JSONResponse(await system.status())
+    return Answer(await system.status())
 
 
-@router.post("/prune")
-async def prune(request: Request, body: PruneRequest) -> JSONResponse:
+@router.post("/prune", responses={200: {"model": Pruned}})
+async def prune(request: Request, body: PruneRequest) -> Answer:
     """Removes logs, outputs and checkpoints of jobs that ended longer ago than asked; never of open ones."""
     system, caller = _parts(request)
     _only_admin(caller)
-    return JSONResponse(await system.prune(body.older_than_s, dry_run=body.dry_run))
+    return Answer(await system.prune(body.older_than_s, dry_run=body.dry_run))
 
 
-@router.post("/backup")
-async def backup(request: Request, body: BackupRequest) -> JSONResponse:
+@router.post("/backup", responses={200: {"model": BackedUp}})
+async def backup(request: Request, body: BackupRequest) -> Answer:
     """Writes a consistent copy of the store."""
     system, caller = _parts(request)
     _only_admin(caller)
-    return JSONResponse(await system.backup(body.path))
+    return Answer(await system.backup(body.path))
 
 
-@router.post("/down")
-async def down(request: Request, body: Annotated[DownRequest, Body(default_factory=DownRequest)]) -> JSONResponse:
+@router.post("/down", responses={200: {"model": Down}})
+async def down(request: Request, body: Annotated[DownRequest, Body(default_factory=DownRequest)]) -> Answer:
     """Ends the daemon. What runs goes on and is found again by the next one, or is stopped first."""
     system, caller = _parts(request)
     _only_admin(caller)
-    return JSONResponse(await system.down(stop_attempts=body.attempts == "stop"))
+    return Answer(await system.down(stop_attempts=body.attempts == "stop"))
 
 
 def _only_admin(caller: Caller) -> None:

@@ -1,0 +1,263 @@
+"""What the API answers, as the published OpenAPI document shows it. The daemon builds these as plain dicts (jobs/views.py, cards/views.py,
+api/system.py): a test holds the two together.
+
+Sizes in bytes, lengths in seconds, times RFC 3339 UTC. A sentence for people comes three times: in English, and as ``_msgid`` and
+``_params`` for faces that translate. What is not known is null.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+
+class Problem(_Answer):
+    """Every error: ``code`` is stable, ``message`` and ``hint`` are for people, ``faults`` lists all that is wrong in a job file or a
+    request."""
+
+    error: ProblemError
+    faults: list[dict[str, Any]]
+
+
+class ProblemError(_Answer):
+    code: str = Field(description="usage, not-found, conflict, forbidden, unavailable, internal ...")
+    message: str
+    hint: str | None
+    msgid: str
+    hint_msgid: str | None
+    params: dict[str, Any]
+
+
+class SubmittedJob(_Answer):
+    id: int
+    name: str
+    n_items: int
+
+
+class Submitted(_Answer):
+    schema_: str = Field(alias="schema", examples=["anycard.submitted/1"])
+    jobs: list[SubmittedJob]
+    ignored: list[str] = Field(description="keys of other systems that mean nothing here")
+    warnings: list[str]
+
+
+class Counts(_Answer):
+    """Items by what became of them."""
+
+    items: int
+    queued: int
+    running: int
+    succeeded: int
+    failed: int
+    cancelled: int
+
+
+class DemandShape(_Answer):
+    """What one item asks for; several are alternatives in order."""
+
+    cpus: float
+    memory_bytes: int | None
+    card_count: int
+    card: Any
+
+
+class Job(_Answer):
+    """JOB."""
+
+    schema_: str = Field(alias="schema", examples=["anycard.job/1"])
+    id: int
+    name: str
+    tenant: str
+    user: str
+    kind: str
+    state: str = Field(description="queued, running, succeeded, partly-failed, failed, cancelled")
+    held: bool
+    priority: int
+    submitted_at: str
+    started_at: str | None
+    ended_at: str | None
+    reason: str | None = Field(description="why it waits, or what became of it")
+    reason_msgid: str | None
+    reason_params: dict[str, Any] | None
+    position: int | None = Field(description="in the queue, 1 is next")
+    sooner: str | None = Field(description="what would start it sooner")
+    sooner_msgid: str | None
+    sooner_params: dict[str, Any] | None
+    counts: Counts
+    demand: list[DemandShape]
+    outputs: str = Field(description="folder of its items' outputs")
+    failed_file: str | None
+
+
+class JobsPage(_Answer):
+    schema_: str = Field(alias="schema", examples=["anycard.jobs/1"])
+    jobs: list[Job]
+    next_cursor: str | None
+
+
+class Item(_Answer):
+    """ITEM: one element of a job; a plain job has one."""
+
+    item: int
+    values: dict[str, Any] = Field(description="of foreach: the variables its program sees")
+    state: str = Field(description="queued, starting, running, stopping, succeeded, failed, cancelled")
+    attempts: int
+    reason: str | None
+    reason_msgid: str | None
+    reason_params: dict[str, Any] | None
+    end_reason: str | None = Field(description="of the last attempt, out of a closed list")
+    exit_code: int | None
+    started_at: str | None
+    ended_at: str | None
+    run_s: float | None
+    cards: list[str]
+    log: str | None = Field(description="file of the last attempt")
+    output: str | None = Field(description="folder, when it succeeded and wrote any")
+
+
+class ItemsPage(_Answer):
+    schema_: str = Field(alias="schema", examples=["anycard.items/1"])
+    job: int
+    items: list[Item]
+    next_cursor: str | None
+
+
+class Event(_Answer):
+    seq: int
+    at: str
+    boot_s: float
+    boot_id: str
+    kind: str
+    tenant: str
+    user: str
+    job_id: int | None
+    item: int | None
+    attempt_id: int | None
+    data: dict[str, Any]
+
+
+class EventsPage(_Answer):
+    schema_: str = Field(alias="schema", examples=["anycard.events/1"])
+    job: int
+    events: list[Event]
+    next_after: int | None
+
+
+class News(_Answer):
+    """One line of a watched job."""
+
+    job: Job
+    items: list[Item] = Field(description="those that changed since the line before")
+
+
+class CardProcess(_Answer):
+    pid: int
+    memory_bytes: int | None
+    user: str | None
+    command: str | None
+
+
+class Card(_Answer):
+    """CARD: what is seen of it (health), and who holds it."""
+
+    id: str
+    vendor: str
+    model: str
+    index: int
+    uuid: str | None
+    pci_address: str | None
+    memory_bytes: int | None
+    driver: str | None
+    runtime: str | None
+    architecture: str | None
+    cores: float | None
+    numa_node: int | None
+    device_nodes: list[str]
+    accelerator: bool
+    health: str
+    health_reason: str | None
+    health_reason_msgid: str | None
+    health_reason_params: dict[str, Any] | None
+    processes: list[CardProcess] | None = Field(description="null: the list could not be read")
+    free: bool | None
+    not_free_because: str | None
+    not_free_because_msgid: str | None
+    not_free_because_params: dict[str, Any] | None
+    job: int | None
+    item: int | None
+    cores_free: float | None = Field(None, description="of the CPU")
+
+
+class CardsProblem(_Answer):
+    """A vendor that could not be asked as a whole."""
+
+    vendor: str
+    reason: str
+    reason_msgid: str
+    reason_params: dict[str, Any]
+    mend: str | None
+    mend_msgid: str | None
+    mend_params: dict[str, Any] | None
+
+
+class Cards(_Answer):
+    schema_: str = Field(alias="schema", examples=["anycard.cards/1"])
+    host: str
+    cards: list[Card]
+    problems: list[CardsProblem]
+
+
+class Status(_Answer):
+    schema_: str = Field(alias="schema", examples=["anycard.status/1"])
+    version: str
+    pid: int
+    home: str
+    mode: str = Field(description="personal or shared")
+    started_at: str
+    uptime_s: float
+    paused: str | None = Field(description="why nothing starts")
+    paused_msgid: str | None
+    paused_params: dict[str, Any] | None
+    damage: str | None = Field(description="of the store")
+    damage_msgid: str | None
+    damage_params: dict[str, Any] | None
+    jobs: dict[str, int] = Field(description="how many are in each state")
+    attempts_running: int
+    engine: str
+    store: str
+
+
+class PruneFailure(_Answer):
+    path: str
+    reason: str
+
+
+class Pruned(_Answer):
+    schema_: str = Field(alias="schema", examples=["anycard.pruned/1"])
+    dry_run: bool
+    jobs: list[int]
+    freed_bytes: int
+    logs_bytes: int
+    outputs_bytes: int
+    environments_bytes: int
+    failed: list[PruneFailure]
+
+
+class BackedUp(_Answer):
+    schema_: str = Field(alias="schema", examples=["anycard.backup/1"])
+    path: str
+    bytes: int
+
+
+class Down(_Answer):
+    schema_: str = Field(alias="schema", examples=["anycard.down/1"])
+    pid: int
+    attempts_running: int
+
+
+Problem.model_rebuild()
