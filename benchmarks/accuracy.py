@@ -9,6 +9,7 @@ listed with the reason and still counted. The last line is the result as JSON.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
 import re
@@ -25,7 +26,7 @@ from anycard.sizing.cardspec import without_slices
 from anycard.sizing.files import card_by_name
 from anycard.sizing.fit import Verdict, judge
 from anycard.sizing.inference import Server, Serving, llama_cpp_compute_bytes
-from anycard.sizing.speed import decode_speed
+from anycard.sizing.speed import decode_speed, training_scale
 from anycard.units import MIB
 from benchmarks import accuracy_peers as peers
 from benchmarks.accuracy_rows import (
@@ -61,6 +62,7 @@ def main() -> None:
         "fits": fits(rows),
         "spot": spot_cover(sorted(spot.glob("*.json"))),
     }
+    train_speed(rows)
     old_code(rows)
     buffers(rows)
     if arguments.holdout:
@@ -203,6 +205,32 @@ def fits(rows: Sequence[Row]) -> dict[str, Any]:
         f"fits: {len(chosen)} cells\n  anycard     right {share:.3f}\n  llmfit      right {theirs / max(1, len(chosen)):.3f}"
     )
     return {"n": len(chosen), "right": share}
+
+
+def train_speed(rows: Sequence[Row]) -> None:
+    """Ratios of training speed between cards: each model's rows against their own mean. Not graded, shown for advice's sake."""
+    chosen = [row for row in rows if row["set"] == "train-speed" and float(row["speed"] or 0) > 0]
+    ours: dict[str, list[tuple[float, float]]] = {}
+    for row in chosen:
+        name, count = without_slices(
+            re.sub(r"^(LambdaCloud|DellTexas|Dell|SMC|1CC|RAIDZ1)\s+|(?<=\d)x(?=V100)", _space, row["card"])
+        )
+        try:
+            scale = training_scale(card_by_name(name))
+        except AnycardError:
+            scale = None
+        if scale is not None:
+            ours.setdefault(row["model"], []).append((math.log(float(row["speed"])), math.log(scale * count)))
+    errors: list[float] = []
+    for pairs in ours.values():
+        shift = _mean(truth - said for truth, said in pairs)
+        errors += [(math.exp(said + shift - truth) - 1) * 100 for truth, said in pairs]
+    say(f"train-speed: {len(chosen)} rows, {len(errors)} answered; ratios between cards:")
+    _line("anycard", errors)
+
+
+def _space(match: re.Match[str]) -> str:
+    return "x " if match[0] == "x" else ""
 
 
 def old_code(rows: Sequence[Row]) -> None:

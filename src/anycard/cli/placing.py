@@ -14,7 +14,7 @@ from anycard.errors import NotFoundError, UsageError
 from anycard.i18n import _
 from anycard.sizing.cardspec import CardSpec, find_card
 from anycard.sizing.files import card_specs, load_model
-from anycard.sizing.speed import decode_speed, speed_class
+from anycard.sizing.speed import decode_speed, training_scale
 from anycard.units import parse_duration
 
 _HOUR = 3600.0
@@ -79,7 +79,7 @@ def _of_job(path: Path, hours: str | None) -> Work:
             return seconds if not asked.card_count else None
         if base is None or spec == base:
             return seconds
-        mine, theirs = _training_rate(spec), _training_rate(base)
+        mine, theirs = training_scale(spec), training_scale(base)
         return seconds * theirs / mine if mine and theirs else None
 
     return Work(
@@ -103,11 +103,6 @@ def _items(job: Any) -> tuple[int, int]:
 
     spec = resolve(job, cwd=str(Path.cwd()), environ=dict(os.environ)).spec
     return spec.n_items, spec.parallel or spec.n_items
-
-
-def _training_rate(spec: CardSpec) -> float | None:
-    kind = speed_class(spec)
-    return spec.half_flops * kind.mfu if kind and kind.mfu and spec.half_flops else None
 
 
 def _of_model(reference: str, tokens: int, quant: str | None) -> Work:

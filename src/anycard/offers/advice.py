@@ -178,7 +178,10 @@ def _reason(ranked: Sequence[Candidate], wish: Wish, currency: str) -> Text:
 def _break_even(
     ranked: Sequence[Candidate], hardware: Hardware | None, currency: str, rates: Rates | None
 ) -> tuple[Decimal | None, Text]:
-    rented = next((one for one in ranked if one.place == RENTED and one.quote is not None), None)
+    offers = [one for one in ranked if one.place == RENTED and one.quote is not None]
+    # like is compared with like where the same card is for rent
+    same = [one for one in offers if hardware is not None and one.card == hardware.card]
+    rented = next(iter(same or offers), None)
     if rented is None or rented.quote is None:
         return None, Text("there is no rented offer to compare with")
     if hardware is None:

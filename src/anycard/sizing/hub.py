@@ -91,9 +91,8 @@ def _json(base: str, file: str, *, missing_ok: bool = False) -> Mapping[str, Any
 
 def _get(url: str, name: str, offset: int, length: int) -> tuple[bytes, int]:
     """(bytes from ``offset``, at most ``length``; the file's whole size)."""
-    request = urllib.request.Request(
-        url, headers={"Range": f"bytes={offset}-{offset + length - 1}", "User-Agent": "anycard"}
-    )  # noqa: S310
+    headers = {"Range": f"bytes={offset}-{offset + length - 1}", "User-Agent": "anycard"}
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310  the scheme was checked
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310  the scheme was checked
             whole = re.search(r"/(\d+)$", answer.headers.get("Content-Range", ""))

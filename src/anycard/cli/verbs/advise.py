@@ -175,15 +175,16 @@ def _hardware(
     from anycard.offers.own import Hardware
     from anycard.sizing.files import card_by_name
 
-    rented = [one for one in candidates if one.quote is not None]
-    cheapest = min(rented, key=lambda one: one.cost, default=None)
-    if cheapest is None:
+    rented = sorted((one for one in candidates if one.quote is not None), key=lambda one: one.cost)
+    if not rented:
         return None, []
-    spec = card_by_name(cheapest.card)
     price, assumed = decimal(buy, "--buy"), []
+    spec = card_by_name(rented[0].card)
     if price is None:
-        if spec.msrp_usd is None:
+        priced = [found for one in rented if (found := card_by_name(one.card)).msrp_usd is not None]
+        if not priced:
             return None, []
+        spec = priced[0]
         price = exchange.convert(Decimal(str(spec.msrp_usd)), "USD", currency)
         assumed.append(f"buying: a {spec.model} at its launch price, nothing else around it (--buy)")
     drawn = decimal(watts, "--watts") or Decimal(str(spec.tdp_w or 0))
