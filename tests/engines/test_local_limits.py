@@ -194,7 +194,11 @@ def _hide_cgroups(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     unshare = shutil.which("unshare")
-    hide = "umount -l -R /sys/fs/cgroup 2>/dev/null || mount -t tmpfs none /sys/fs/cgroup"
+    # every mount of them, wherever it is; those below go before those above
+    hide = (
+        'for point in $(grep " - cgroup" /proc/self/mountinfo | cut -d " " -f 5 | sort -r); do umount -l "$point"; done; '
+        '! grep -q " - cgroup" /proc/self/mountinfo'
+    )
     if (
         unshare is None
         or subprocess.run([unshare, "-m", "sh", "-c", hide], capture_output=True, check=False).returncode

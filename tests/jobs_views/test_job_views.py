@@ -47,7 +47,7 @@ _ITEM: dict[str, Any] = {
     "ended_at": 1796057606.5,
     "run_s": 1.5,
     "cards_json": '["nvidia:GPU-1"]',
-    "folder": "/h/jobs/7/2.2",
+    "stem": "/h/jobs/7/2.2",
 }
 
 
@@ -120,7 +120,7 @@ def test_an_item_has_exactly_the_fields_of_the_contract(paths: Paths) -> None:
         "ended_at": "2026-11-30T16:53:26.500Z",
         "run_s": 1.5,
         "cards": ["nvidia:GPU-1"],
-        "log": "/h/jobs/7/2.2/log",
+        "log": "/h/jobs/7/2.2.log",
         "output": str(paths.output(7, 2)),
     }
 
@@ -132,7 +132,7 @@ def test_an_output_is_shown_only_for_a_succeeded_item_that_wrote_some(paths: Pat
 
 
 def test_an_item_that_was_never_tried(paths: Paths) -> None:
-    fresh = {**_ITEM, "state": "queued", "values_json": None, "cards_json": None, "folder": None}
+    fresh = {**_ITEM, "state": "queued", "values_json": None, "cards_json": None, "stem": None}
     shown = item_json(fresh, paths)
     assert (shown["values"], shown["cards"], shown["log"], shown["output"]) == ({}, [], None, None)
 

@@ -137,7 +137,7 @@ class Rows:
             "number": number,
             "engine": "local",
             "state": "running",
-            "folder": f"/home/jobs/{job_id}/{item}.{number}",
+            "stem": f"/home/jobs/{job_id}/{item}.{number}",
             "started_at": 1.0,
             "started_boot_s": 1.0,
             "boot_id": BOOT,

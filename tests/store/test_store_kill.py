@@ -37,7 +37,7 @@ while True:
     for item in range(item_count):
         turn.insert("items", {"job_id": number, "item": item, "state": "queued", "attempts": 0})
         turn.event({"kind": "item.queued", "job_id": number, "item": item, **when, **who})
-    turn.insert("attempts", {"id": number, "job_id": number, "item": 0, "number": 1, "engine": "local", "state": "running", "folder": "f",
+    turn.insert("attempts", {"id": number, "job_id": number, "item": 0, "number": 1, "engine": "local", "state": "running", "stem": "f",
                              "started_at": 1.0, "started_boot_s": 1.0, "boot_id": "b"})
     turn.insert("grants", {"id": number, "attempt_id": number, "job_id": number, "cards_json": "[]", "cpus": 1.0, "from_utc": 1.0,
                            "from_boot_s": 1.0, "boot_id": "b", **who})

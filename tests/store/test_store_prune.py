@@ -20,9 +20,15 @@ _BLOCK = 4096
 
 
 def _fill(paths: Paths, job_id: int, blocks: int = 1) -> None:
-    for folder in (paths.attempt(job_id, 0, 1), paths.output(job_id, 0), paths.checkpoint(job_id, 0)):
+    for folder in (_output_made(paths, job_id), paths.output(job_id, 0), paths.checkpoint(job_id, 0)):
         folder.mkdir(parents=True)
         (folder / "file").write_bytes(b"x" * _BLOCK * blocks)
+    Path(f"{paths.attempt(job_id, 0, 1)}.log").write_bytes(b"x" * _BLOCK * blocks)
+
+
+def _output_made(paths: Paths, job_id: int) -> Path:
+    """What a failed attempt leaves of its output."""
+    return Path(f"{paths.attempt(job_id, 0, 1)}.output")
 
 
 def _job(store: Store, rows: Any, job_id: int, ended_at: float | None, state: str = "succeeded") -> None:
@@ -36,9 +42,7 @@ def _job(store: Store, rows: Any, job_id: int, ended_at: float | None, state: st
 
 
 def _left(paths: Paths) -> set[str]:
-    return {
-        f"{kind}/{entry.name}" for kind in ("jobs", "outputs", "checkpoints") for entry in (paths.home / kind).iterdir()
-    }
+    return {f"{kind}/{entry.name}" for kind in ("jobs", "outputs") for entry in (paths.home / kind).iterdir()}
 
 
 _JOBS = st.lists(
@@ -48,7 +52,6 @@ _JOBS = st.lists(
         ended_at=st.floats(0, 100),
         logs_bytes=st.integers(0, 100),
         outputs_bytes=st.integers(0, 100),
-        checkpoints_bytes=st.integers(0, 100),
     ),
     unique_by=lambda job: job.id,
     max_size=30,
@@ -92,10 +95,8 @@ def test_old_jobs_go_and_their_money_and_history_stay(store: Store, paths: Paths
     assert done == trial
     assert done["jobs"] == [1, 2]
     assert done["failed"] == []
-    assert done["logs_bytes"] >= 2 * _BLOCK
-    assert done["freed_bytes"] == sum(
-        done[f"{kind}_bytes"] for kind in ("logs", "outputs", "checkpoints", "environments")
-    )
+    assert done["logs_bytes"] >= 2 * 3 * _BLOCK, "log, failed output and checkpoint of both"
+    assert done["freed_bytes"] == sum(done[f"{kind}_bytes"] for kind in ("logs", "outputs", "environments"))
     assert _left(paths) == {name for name in before if name.endswith(("/3", "/4"))}
     assert [row["job_id"] for row in table_rows(store, "items")] == [3, 4]
     assert [row["job_id"] for row in table_rows(store, "attempts")] == [3, 4]
@@ -108,11 +109,7 @@ def test_the_total_is_brought_under_a_bound_oldest_first(sqlite_store: Store, pa
     for job_id, ended_at in ((1, 30.0), (2, 10.0), (3, 20.0)):
         _job(sqlite_store, rows, job_id, ended_at)
         _fill(paths, job_id, blocks=100)
-    one = (
-        tree_bytes(paths.job(1))
-        + tree_bytes(paths.home / "outputs" / "1")
-        + tree_bytes(paths.home / "checkpoints" / "1")
-    )
+    one = tree_bytes(paths.job(1)) + tree_bytes(paths.home / "outputs" / "1")
     assert prune(sqlite_store, paths, 0.0, max_bytes=2 * one)["jobs"] == [2]
     assert prune(sqlite_store, paths, 0.0, max_bytes=0)["jobs"] == [3, 1]
 
@@ -131,8 +128,8 @@ def test_nothing_behind_a_link_is_touched(sqlite_store: Store, paths: Paths, row
     (outside / "precious").write_text("years of work")
     _job(sqlite_store, rows, 1, 100.0)
     _fill(paths, 1)
-    (paths.attempt(1, 0, 1) / "to-folder").symlink_to(outside)
-    (paths.attempt(1, 0, 1) / "to-file").symlink_to(outside / "precious")
+    (_output_made(paths, 1) / "to-folder").symlink_to(outside)
+    (_output_made(paths, 1) / "to-file").symlink_to(outside / "precious")
     _job(sqlite_store, rows, 2, 100.0)
     (paths.home / "outputs" / "2").symlink_to(outside)
     done = prune(sqlite_store, paths, 500.0)
@@ -168,7 +165,7 @@ def test_a_job_that_was_asked_for_again_is_left(
 
     monkeypatch.setattr("anycard.store.prune.plan_prune", plan_then_reopened)
     assert prune(sqlite_store, paths, 500.0)["jobs"] == []
-    assert paths.attempt(1, 0, 1).is_dir()
+    assert _output_made(paths, 1).is_dir()
     with sqlite_store.read() as connection:
         assert len(queries.load_open(connection).items) == 1
 

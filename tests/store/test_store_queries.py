@@ -94,9 +94,9 @@ def test_items_come_with_their_last_attempt(store: Store, rows: Any) -> None:
     rows.commit_job(store, 1, items=5)
     rows.commit_job(store, 2)
     changes = Changes()
-    changes.insert("attempts", rows.attempt(10, 1, 2, 1, folder="/f/2.1"))
-    changes.insert("attempts", rows.attempt(11, 1, 2, 2, folder="/f/2.2", engine="slurm"))
-    changes.insert("attempts", rows.attempt(12, 1, -1, 1, folder="/f/prepare"))
+    changes.insert("attempts", rows.attempt(10, 1, 2, 1, stem="/f/2.1"))
+    changes.insert("attempts", rows.attempt(11, 1, 2, 2, stem="/f/2.2", engine="slurm"))
+    changes.insert("attempts", rows.attempt(12, 1, -1, 1, stem="/f/prepare"))
     changes.insert("grants", rows.grant(1, 10, 1, cards_json='["nvidia:a"]'))
     changes.insert("grants", rows.grant(2, 11, 1, cards_json='["nvidia:b"]'))
     changes.update("items", (1, 2), state="running", attempts=2)
@@ -104,9 +104,9 @@ def test_items_come_with_their_last_attempt(store: Store, rows: Any) -> None:
     with store.read() as connection:
         page = queries.items_page(connection, 1, limit=3)
         assert [row["item"] for row in page.rows] == [0, 1, 2]
-        assert page.rows[0]["folder"] is None
+        assert page.rows[0]["stem"] is None
         last = page.rows[2]
-        assert (last["attempt_id"], last["attempt_number"], last["folder"]) == (11, 2, "/f/2.2")
+        assert (last["attempt_id"], last["attempt_number"], last["stem"]) == (11, 2, "/f/2.2")
         assert (last["engine"], last["cards_json"], last["state"]) == ("slurm", '["nvidia:b"]', "running")
         rest = queries.items_page(connection, 1, limit=3, cursor=page.next_cursor)
         assert ([row["item"] for row in rest.rows], rest.next_cursor) == ([3, 4], None)

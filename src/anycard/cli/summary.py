@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from itertools import islice
 
@@ -75,14 +76,9 @@ def _items(client: Client, job: Json, all_items: bool, out: Callable[[str], None
             out(_("  {count} more: anycard job {id} --all", count=more, id=job["id"]))
     elif listed and (why := words.reason(listed[0])) and why != words.reason(job):
         _field(out, _("why"), why)
-    logs = sorted({_folder(item["log"]) for item in listed if item.get("log")})
+    logs = [item["log"] for item in listed if item.get("log")]
     if logs:
-        _field(out, _("logs"), safe(logs[0] if len(logs) == 1 else _folder(logs[0]) + "/"))
-
-
-def _folder(path: str) -> str:
-    """Folder of a log: an attempt's; its parent is the job's."""
-    return path.rpartition("/")[0]
+        _field(out, _("logs"), safe(logs[0] if len(logs) == 1 else os.path.commonpath(logs) + "/"))
 
 
 def _further(out: Callable[[str], None], job: Json) -> None:

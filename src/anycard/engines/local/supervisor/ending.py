@@ -10,8 +10,7 @@ import signal
 import time
 
 from anycard.engines.local.supervisor import attempt as states
-from anycard.engines.local.supervisor import records
-from anycard.engines.local.supervisor import processes
+from anycard.engines.local.supervisor import processes, records
 from anycard.engines.local.supervisor.processes import Process, Snapshot
 
 TYPE_CHECKING = False
