@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from anycard.doctor.scan import Sightings
 from anycard.doctor.shapes import Fact, Line
 
 
 class Case:
     """``platforms`` is what the evidence (and a platform hint) says about where it was printed."""
 
-    def __init__(
-        self, sightings: Mapping[str, Sequence[Line]], facts: Mapping[str, Sequence[Fact]], platforms: frozenset[str]
-    ) -> None:
+    def __init__(self, sightings: Sightings, facts: Mapping[str, Sequence[Fact]], platforms: frozenset[str]) -> None:
         self._sightings = sightings
         self._facts = facts
         self.platforms = platforms
 
     def seen(self, expression: str) -> Sequence[Line]:
         """The lines that match ``expression``, which must be one of some rule's."""
-        return self._sightings.get(expression, ())
+        return self._sightings.matches.get(expression, ())
+
+    def near(self, expression: str) -> Line | None:
+        """A line that holds the words of ``expression`` but not its form."""
+        return self._sightings.near.get(expression)
 
     def facts(self, name: str) -> Sequence[Fact]:
         """What programs printed, in order; a person's words only where no program spoke."""

@@ -127,6 +127,27 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "nccl_fabric": (r"fabric ?manager.*interface version (\d+\.[\d.]*\d)",),
 }
 
+# A program says that something went wrong: then a hint may be called a fault.
+TROUBLE = (
+    r"\berror\b",
+    r"\bfatal\b",
+    r"\bfail(?:s|ed|ure)\b",
+    r"\bcannot\b",
+    r"\b(?:could|can|did|does|was) ?n[o']t\b",
+    r"\bunable to\b",
+    r"\bdenied\b",
+    r"\babort(?:ed)?\b",
+    r"\bexception\b",
+    r"\btraceback\b",
+    r"\brefused\b",
+    r"\binvalid\b",
+    r"\bunsupported\b",
+    r"\bnot (?:found|supported|available)\b",
+    r"\btimed? ?out\b",
+    r"\bhang(?:s|ing)?\b",
+    r"\bcrash(?:es|ed)?\b",
+)
+
 _PLATFORMS: Mapping[str, tuple[str, ...]] = {
     "wsl": (r"microsoft-standard", r"/usr/lib/wsl", r"\d-Microsoft\b", r"/dev/dxg", r"dxgkrnl"),
     "windows": (r"[A-Z]:\\(?:Users|Windows|Program)", r"AppData[\\/]", r"Microsoft Windows", r"nvlddmkm", r"C:/Users/"),
@@ -138,7 +159,7 @@ _PLATFORMS: Mapping[str, tuple[str, ...]] = {
 
 
 def patterns() -> Iterator[str]:
-    for group in (*FACTS.values(), *_PLATFORMS.values()):
+    for group in (*FACTS.values(), *_PLATFORMS.values(), TROUBLE):
         yield from group
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from anycard.doctor import facts as fact_table
 from anycard.doctor.case import Case
+from anycard.doctor.near import with_near_misses
 from anycard.doctor.rule import HINTS, SUGGESTS, Clue, Rule
 from anycard.doctor.rules import all_rules
 from anycard.doctor.scan import scan
@@ -16,6 +17,8 @@ from anycard.model.text import Text
 _SPOKEN = 0.8  # a person's words carry so much of what a program's would
 _NEARLY = 0.2  # a cause that stands alone may explain what is more certain by so much
 _STEP_BEHIND = 0.1  # a consequence ranks at least so far behind its cause
+_TOO_WEAK = 0.19  # below this a hint is no ground for a verdict
+_MOST = 0.65
 _KEEP = 8  # findings told
 _START = "anycard capture out.tar.gz"
 
@@ -25,13 +28,16 @@ def diagnose(sources: Iterable[Source], platform: str | None = None) -> Diagnosi
     rules = all_rules()
     expressions = [*fact_table.patterns(), *(pattern for rule in rules for pattern in rule.patterns())]
     sightings = scan(sources, expressions)
-    case = Case(sightings, fact_table.read_facts(sightings), fact_table.read_platforms(sightings, platform))
+    seen = sightings.matches
+    case = Case(sightings, fact_table.read_facts(seen), fact_table.read_platforms(seen, platform))
     return judge(case, rules)
 
 
 def judge(case: Case, rules: Iterable[Rule]) -> Diagnosis:
     by_slug = {rule.slug: rule for rule in rules}
     weighed = [finding for rule in by_slug.values() if (finding := weigh(rule, case))]
+    if not any(finding.certainty >= HINTS for finding in weighed):
+        weighed = with_near_misses(weighed, by_slug.values(), case)
     ranked = _ranked(_without_look_alikes(_behind_their_causes(weighed, by_slug), by_slug))[:_KEEP]
     verdict = _verdict(ranked)
     return Diagnosis(
@@ -128,14 +134,20 @@ def _ranked(findings: list[Finding]) -> list[Finding]:
 
 
 def _verdict(ranked: list[Finding]) -> Verdict:
-    """That of the leading cause; where it is only a hint, only if the likely ones agree."""
+    """That of the leading cause; of mere hints the one that most of them, by weight, agree on."""
     if not ranked:
         return Verdict.UNDECIDED
     lead = ranked[0]
     if lead.certainty >= HINTS:
         return lead.verdict
-    likely = {finding.verdict for finding in ranked if finding.certainty >= lead.certainty * 0.7}
-    return lead.verdict if len(likely) == 1 and lead.certainty >= 0.25 else Verdict.UNDECIDED
+    if lead.certainty < _TOO_WEAK:
+        return Verdict.UNDECIDED
+    weights: dict[Verdict, float] = {}
+    for finding in ranked:
+        if finding.certainty >= lead.certainty * 0.6:
+            weights[finding.verdict] = weights.get(finding.verdict, 0.0) + finding.certainty
+    agreed = weights.get(lead.verdict, 0.0) >= _MOST * sum(weights.values())
+    return lead.verdict if agreed else Verdict.UNDECIDED
 
 
 def _contradictions(case: Case) -> tuple[Text, ...]:

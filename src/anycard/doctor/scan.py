@@ -10,13 +10,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
 from anycard.doctor.literals import literals
 from anycard.doctor.shapes import Line, Source
 
 _KEEP = 40  # lines kept per expression and source: the first ones tell the cause
-_FUTILE = 3000  # lines that held an expression's literal and did not match: from there on it says nothing about this source
+_FUTILE = (
+    3000  # lines that held an expression's literal and did not match: from there on it says nothing about this source
+)
 _WINDOW = 1000  # characters kept on each side of a hit in an endless line
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -26,13 +29,23 @@ def compiled(expression: str) -> re.Pattern[str]:
     return re.compile(expression, re.IGNORECASE)
 
 
-def scan(sources: Iterable[Source], expressions: Iterable[str]) -> Mapping[str, list[Line]]:
-    """For each expression the lines that match it, in the order of the evidence (at most 40 per source)."""
+@dataclass(frozen=True, slots=True)
+class Sightings:
+    """``matches``: for each expression the lines that match it, in the order of the evidence (at most 40 per source). ``near``: the first
+    line that holds an expression's words but not its form, where none matches."""
+
+    matches: Mapping[str, list[Line]]
+    near: Mapping[str, Line]
+
+
+def scan(sources: Iterable[Source], expressions: Iterable[str]) -> Sightings:
+    """Reads every source once."""
     every = _Filter(dict.fromkeys(expressions))
     found: dict[str, list[Line]] = {}
+    near: dict[str, Line] = {}
     for rank, source in enumerate(sources):
-        _scan_source(source, rank, every, found)
-    return found
+        _scan_source(source, rank, every, found, near)
+    return Sightings(found, {expression: line for expression, line in near.items() if expression not in found})
 
 
 class _Filter:
@@ -56,7 +69,14 @@ class _Filter:
 _literals = lru_cache(maxsize=4096)(literals)
 
 
-def _scan_source(source: Source, rank: int, every: _Filter, found: dict[str, list[Line]]) -> None:
+def words_of(expression: str) -> str:
+    """The shortest of its literals: how much a line that holds one has in common with it."""
+    return min(_literals(expression), key=len)
+
+
+def _scan_source(
+    source: Source, rank: int, every: _Filter, found: dict[str, list[Line]], near: dict[str, Line]
+) -> None:
     number = 1
     matches: Counter[str] = Counter()
     misses: Counter[str] = Counter()
@@ -84,8 +104,13 @@ def _scan_source(source: Source, rank: int, every: _Filter, found: dict[str, lis
                     found.setdefault(expression, []).append(line)
                 else:
                     misses[expression] += 1
+                    near.setdefault(expression, line)
         number += block.count(b"\n", counted)
-        done = {expression for expression in filter_.expressions if matches[expression] >= _KEEP or misses[expression] >= _FUTILE}
+        done = {
+            expression
+            for expression in filter_.expressions
+            if matches[expression] >= _KEEP or misses[expression] >= _FUTILE
+        }
         if done:  # a long source: search the rest of it for what can still tell something
             filter_ = _Filter(expression for expression in filter_.expressions if expression not in done)
 
