@@ -10,7 +10,7 @@ from anycard.errors import NotFoundError
 from anycard.sizing.cardspec import CardSpec, find_card, without_slices
 from anycard.sizing.files import card_by_name, card_specs, load_model
 from anycard.sizing.recipe import Method, Recipe
-from anycard.sizing.speed import CLASSES, decode_speed, prefill_speed, speed_class, training_speed
+from anycard.sizing.speed import CLASSES, decode_speed, prefill_speed, speed_class, training_scale, training_speed
 from anycard.units import GIB
 
 CASES = {
@@ -141,3 +141,10 @@ def test_experts_that_do_not_run_cost_no_time():
 def test_every_class_says_where_its_constants_come_from():
     for kind in CLASSES.values():
         assert kind.source and kind.rows >= 1 and 0 < kind.error < 1
+
+
+def test_training_scales_between_bandwidth_and_arithmetic():
+    # Lambda's PyTorch throughputs: an H100 SXM trains 1.5 to 2.5 times as fast as an A100 SXM, though it computes 3.2 times as fast
+    fast, slow = training_scale(card_by_name("H100 SXM")), training_scale(card_by_name("A100 SXM 80GB"))
+    assert fast is not None and slow is not None and 1.5 < fast / slow < 2.5
+    assert training_scale(CardSpec("x", "x", None)) is None

@@ -40,6 +40,9 @@ class Candidate:
             "hours_high": round(self.hours_high, 3),
             "cost": shown(self.cost),
             "offer": self.quote.offer.id if self.quote else None,
+            "price_date": (self.quote.offer.source_date or None) if self.quote else None,
+            "price_source": self.quote.offer.source if self.quote else None,
+            "unknown": list(self.quote.unknown) if self.quote else [],
             "note": str(self.note) if self.note else None,
         }
 

@@ -12,6 +12,7 @@ from anycard.cli.output import document, note, safe, say
 from anycard.cli.placing import Work, length, work_of
 from anycard.cli.sizingwords import cpu_spec, decimal, local_specs, said
 from anycard.cli.tables import table
+from anycard.cli.verbs.quote import price_seen
 from anycard.errors import UsageError
 from anycard.i18n import N_, _
 from anycard.units import format_duration
@@ -220,6 +221,8 @@ def _print(answer: Any, assumed: list[str], limit: int) -> None:
         ):
             say(line)
     say(said(answer.break_even_note))
+    if answer.choice and answer.choice.quote:
+        note(price_seen(answer.choice.quote.offer))
     rule = {"rent": _("rent"), "local": _("stay local and quantise")}[answer.rule_of_thumb]
     if answer.rule_agrees is not None:
         agrees = _("as computed") if answer.rule_agrees else _("unlike what was computed")

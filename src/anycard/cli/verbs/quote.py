@@ -127,6 +127,16 @@ def quote_json(answer: Any, name: str, assumed: list[str]) -> dict[str, Any]:
     }
 
 
+def price_seen(offer: Any) -> str:
+    """How old a price is and who says so, for a person."""
+    from datetime import UTC, datetime
+
+    age = offer.age_days(datetime.now(UTC).date())
+    if age is None:
+        return _("price of an unknown day, from {source}", source=safe(offer.source))
+    return _("price of {days} days ago, from {source}", days=age, source=safe(offer.source))
+
+
 def _seconds(text: str | None, option: str) -> int:
     return 0 if text is None else round(length(text, option))
 
@@ -156,6 +166,7 @@ def _print(answer: Any, name: str, assumed: list[str]) -> None:
         say(text)
     if answer.high > answer.total:
         say(_("  in nine of ten cases at most {high} {currency}", high=shown(answer.high), currency=answer.currency))
+    note(price_seen(answer.offer))
     if answer.unknown:
         note(_("the offer does not say, so not counted: {names}", names=", ".join(answer.unknown)))
     for text in assumed:
