@@ -131,23 +131,27 @@ def read_tail(path: Path, size: int = _TAIL_BYTES) -> str:
 
 
 def promote_output(made: Path, output: Path, owner: Owner | None = None) -> None:
-    """Makes a succeeded attempt's output folder the item's, by one rename; an empty one stays where it is. One that its program made impossible to
-    move stays where it is, and the daemon's log says so: it must not keep others from being recorded."""
+    """Makes a succeeded attempt's output folder the item's, by one rename; an empty one stays where it is. So does one that its program
+    made impossible to move, and the daemon's log says so: it must not keep others from being recorded."""
     try:
-        with os.scandir(made) as entries:
-            if next(entries, None) is None:
-                return
-    except FileNotFoundError:
-        return  # promoted before a crash
-    try:
+        found = made.lstat()
+        if not stat.S_ISDIR(found.st_mode):
+            log.warning("the output %s is no folder any more and stays there", made)
+            return
+        if owner is None and found.st_mode & stat.S_IRWXU != stat.S_IRWXU:
+            made.chmod(stat.S_IMODE(found.st_mode) | stat.S_IRWXU)  # one that is read-only cannot be moved
+        if next(made.iterdir(), None) is None:
+            return
         job_folder(output.parent, owner)
         if os.path.lexists(output):  # left by an earlier life of the item (retried by hand): keep it aside, never merge
             output.rename(_aside(output))
         made.rename(output)
+    except FileNotFoundError:
+        return  # promoted before a crash, or removed by its program
     except OSError as error:
         if error.errno in _NO_ROOM:
             raise
-        log.warning("the output of %s stays there: %s", made, error)
+        log.warning("the output %s stays there: %s", made, error)
 
 
 def _aside(path: Path) -> Path:
