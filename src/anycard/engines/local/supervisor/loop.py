@@ -38,7 +38,7 @@ class _Client:
 
 
 class Supervisor:
-    """``idle_exit_s``: with no client and nothing running for so long, the process ends; what it knew is in the attempts' folders."""
+    """``idle_exit_s``: with no client and nothing running for so long, the process ends; what it knew is in the attempts' files."""
 
     def __init__(self, home_key: str, socket_path: str, boot_id: str, idle_exit_s: float) -> None:
         self._idle_exit_s = idle_exit_s
