@@ -7,6 +7,7 @@ started before the commit; if it fails, the board is rebuilt from the store.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import heapq
 import logging
 from collections.abc import Callable, Mapping
@@ -62,6 +63,7 @@ class Dispatcher:
         self._startable = Startable()
         self._dirty: set[int] = set()
         self._setup_waiters: dict[str, set[int]] = {}
+        self._upkeep_due = 0.0  # boot seconds
         self._stopping = False
         self._reasons: Mapping[int, WaitReason] = {}
         self._reasons_of = -1
@@ -174,11 +176,9 @@ class Dispatcher:
         timeout = HOUSEKEEPING_S
         if self._timers:
             timeout = min(timeout, max(0.0, self._timers[0][0] - now().utc_s))
-        try:
+        with contextlib.suppress(TimeoutError):  # then a timer is due, or it is time to look after things
             async with asyncio.timeout(timeout):
                 await self._wake.wait()
-        except TimeoutError:
-            self._put(self._upkeep)  # nothing came: look at limits, the disk and the cards
         self._wake.clear()
 
     async def _turn(self) -> None:
@@ -186,6 +186,8 @@ class Dispatcher:
         inputs, self._inputs = self._inputs, []
         for apply in inputs:
             apply(turn)
+        if turn.now.boot_s >= self._upkeep_due:
+            self._upkeep(turn)
         self._place(turn)
         if turn.changes or turn.files:
             self._version += 1
@@ -380,7 +382,8 @@ class Dispatcher:
         )
 
     def _upkeep(self, turn: Turn) -> None:
-        """Every few quiet seconds: limits that only the daemon can judge."""
+        """Every few seconds, however busy: limits that only the daemon can judge."""
+        self._upkeep_due = turn.now.boot_s + HOUSEKEEPING_S
         for attempt, why in self.machine.to_stop(self.board, turn.now):
             lifecycle.stop(turn, self.board.jobs[attempt.job_id], attempt, why)
         for job in self.machine.past_max_release(self.board, turn.now):

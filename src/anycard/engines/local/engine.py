@@ -59,6 +59,9 @@ class LocalEngine:
     async def open(self, attempts: Sequence[OpenAttempt]) -> None:
         """Connects, starting the supervisor if it is not there. UnavailableError when that fails. Called again, it begins anew."""
         await self._end_keeper()
+        if self._keeper is not None:  # opened again: the daemon begins anew from its store
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
         for attempt in attempts:
             self._known[attempt.id] = _Known(attempt.stem, attempt.spec)
         reader = await self._connect()
