@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from anycard.jobs.spec import JobSpec
+from anycard.store.prune import remove_tree
 
 _TAIL_BYTES = 16_384
 _LOG_END = b"[anycard] ended "
@@ -173,8 +174,22 @@ def end_log(path: Path, line: str) -> None:
             return
         start = b"" if not tail or tail.endswith(b"\n") else b"\n"
         os.write(descriptor, start + _LOG_END + line.encode("utf-8", "replace") + b"\n")
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        log.warning("no room for the closing line of %s: %s", path, line)  # the store has it, and needs the room more
     finally:
         os.close(descriptor)
+
+
+def drop_output(made: Path) -> None:
+    """Removes what an attempt wrote before the disk was full: it is no output, and its room is what the next try needs."""
+    try:
+        remove_tree(made)
+    except FileNotFoundError:
+        return  # gone before a crash
+    except OSError as error:
+        log.warning("%s could not be removed: %s", made, error)
 
 
 def write_failed(folder: Path, rows: Sequence[Mapping[str, Any]], owner: Owner | None = None) -> None:

@@ -251,6 +251,8 @@ def end(
     )
     turn.changes.update("grants", attempt.grant_id, to_utc=status.at.utc_s, seconds=run_s)
     words = f"{reason.value}" + (f": {outcome.detail}" if outcome.detail else "")
+    if reason is EndReason.DISK_FULL:
+        turn.files.append(partial(files.drop_output, Path(f"{attempt.stem}.output")))
     left = f", {status.left_behind} processes left behind were ended" if status.left_behind else ""
     line = f"{rfc3339(status.at.utc_s)} {words} (exit code {_shown(exit_code)}, {run_s:.1f} s{left})"
     turn.files.append(partial(files.end_log, Path(f"{attempt.stem}.log"), line))
