@@ -27,7 +27,8 @@ async def read_log(
     stem = await asyncio.to_thread(_stem_of, store, job_id, item, attempt)
     if stem is None and not follow:
         raise NotFoundError("item {item} of job {job} has not started: there is no log yet", item=item, job=job_id)
-    if stem is not None and not (Path(f"{stem}.log")).exists() and not _open(dispatcher, job_id, item):
+    there = stem is not None and await asyncio.to_thread(os.path.exists, f"{stem}.log")
+    if stem is not None and not there and not _open(dispatcher, job_id, item):
         raise NotFoundError(
             "the log of item {item} of job {job} is gone (pruned, or removed by hand)", item=item, job=job_id
         )
