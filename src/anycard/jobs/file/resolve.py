@@ -7,6 +7,8 @@ counts from the workdir.
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -218,6 +220,8 @@ def _workdir(
     try:
         folder = folder.resolve(strict=True)
         is_folder = folder.is_dir()
+        if is_folder and not os.access(folder, os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of symbolic links, before Python 3.13
         why = getattr(error, "strerror", None) or str(error)
         faults.add(place, "The folder {value} cannot be entered: {why}", value=str(folder), why=why)
