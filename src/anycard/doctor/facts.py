@@ -34,7 +34,7 @@ FACTS: Mapping[str, tuple[str, ...]] = {
         rf"CUDA driver version:? {_NUMBER}",
     ),
     "nvidia_package": (
-        r"^ii +(?:lib|xserver-xorg-video-)?nvidia-(?:driver|dkms|kernel|compute|utils|gl|kernel-common|cfg1)\S* +(?:1:)?(\d{3}\.\d+(?:\.\d+)?)",
+        r"^ii +(?:lib|xserver-xorg-video-)?nvidia-(?:driver|dkms|kernel|compute|utils|gl|cfg1)\S* +(?:1:)?(\d{3}\.\d+(?:\.\d+)?)",
         r"^ii +libcuda1\S* +(?:1:)?(\d{3}\.\d+(?:\.\d+)?)",
         r"^(?:kmod-)?nvidia-(?:driver|open|x11-drv|libs?)\S*-(\d{3}\.\d+(?:\.\d+)?)-",
     ),

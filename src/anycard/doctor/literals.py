@@ -5,9 +5,56 @@ from __future__ import annotations
 SHORTEST = 3  # shorter pieces stand in nearly every line
 # Pieces that any log is full of: taken only where an expression has nothing rarer.
 _COMMON = frozenset(
-    "gpu cpu cuda nvidia nvidia- driver device devices kernel system version error time level model train memory process start stop load"
-    " pid pod container docker systemd step node manager anager enabled request using update list work file failed fail info"
-    " service program python slurm ollama llama hang version:".split()
+    {
+        "gpu",
+        "cpu",
+        "cuda",
+        "nvidia",
+        "nvidia-",
+        "driver",
+        "device",
+        "devices",
+        "kernel",
+        "system",
+        "version",
+        "error",
+        "time",
+        "level",
+        "model",
+        "train",
+        "memory",
+        "process",
+        "start",
+        "stop",
+        "load",
+        "pid",
+        "pod",
+        "container",
+        "docker",
+        "systemd",
+        "step",
+        "node",
+        "manager",
+        "anager",
+        "enabled",
+        "request",
+        "using",
+        "update",
+        "list",
+        "work",
+        "file",
+        "failed",
+        "fail",
+        "info",
+        "service",
+        "program",
+        "python",
+        "slurm",
+        "ollama",
+        "llama",
+        "hang",
+        "version:",
+    }
 )
 
 Pieces = frozenset[str]

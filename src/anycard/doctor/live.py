@@ -63,7 +63,7 @@ def examine(host: Host) -> Examination:
     something is wrong."""
     with ThreadPoolExecutor(max_workers=8) as pool:
         looks: list[Callable[[], Source | None]] = [
-            *(lambda argv=argv: _command(host, argv) for argv in _COMMANDS),  # type: ignore[misc]
+            *(lambda argv=argv: _command(host, argv) for argv in _COMMANDS),
             lambda: _packages(host),
         ]
         waiting = [pool.submit(look) for look in looks]

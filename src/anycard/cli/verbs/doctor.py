@@ -132,7 +132,10 @@ def _explain(slug: str, json: bool) -> int:
     if rule is None:
         near = get_close_matches(slug, rules, 1)
         raise NotFoundError(
-            "there is no cause {cause}", hint="did you mean {near}?" if near else None, cause=slug, near=near[0] if near else ""
+            "there is no cause {cause}",
+            hint="did you mean {near}?" if near else None,
+            cause=slug,
+            near=near[0] if near else "",
         )
     told = explanation(rule)
     if json:

@@ -292,7 +292,7 @@ RULES = (
             clue(
                 SUGGESTS,
                 r"Failed to initialize NVML: (?:Unknown Error|No Permission)",
-                seen(r"lxc", r"\bLXD\b", r"Proxmox", r"systemd-run"),
+                seen(r"\blxc[ .-]", r"LXD container", r"pct (?:enter|exec|start)", r"Proxmox", r"systemd-run"),
             ),
         ),
         separates="A file mode gives EACCES (Permission denied); a device rule gives EPERM (Operation not permitted).",

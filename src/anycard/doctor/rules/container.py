@@ -121,7 +121,7 @@ RULES = (
             ),
         ),
         separates="If --gpus was given and docker refuses it, the toolkit is missing; if it works on the host's root context only, it is Docker Desktop.",
-        explains=("cuda-visible-devices-wrong", "torch-cpu-only-build"),
+        explains=("torch-cpu-only-build",),
         mend=(
             step("Ask for them", "docker run --gpus all ..."),
             step("In compose: deploy.resources.reservations.devices with driver nvidia and capabilities [gpu]"),

@@ -638,7 +638,7 @@ RULES = (
                 ),
             ),
             clue(SHOWS, r"CUDNN_STATUS_(?:VERSION_MISMATCH|SUBLIBRARY_VERSION_MISMATCH)"),
-            clue(SHOWS, r"Invalid handle\. Cannot load symbol cudnn\w+"),
+            clue(0.6, r"Invalid handle\. Cannot load symbol cudnn\w+"),
             clue(SHOWS, r"requires? cuDNN (?:v?ersion )?[89].{0,60}(?:but|found|installed)"),
             clue(SHOWS, r"libcudnn\w*\.so\.\d: undefined symbol"),
             clue(SHOWS, r"ctranslate2.{0,80}cudnn"),
@@ -673,6 +673,7 @@ RULES = (
             clue(SUGGESTS, r"Cannot dlopen some GPU libraries"),
             clue(SUGGESTS, r"Library (?:lib)?cublas\S+ is not found or cannot be loaded"),
             clue(0.55, r"(?:cudnn|cuDNN)\w*.{0,80}(?:not found|cannot|could not|missing|failed to load|Unable)"),
+            clue(0.6, r"Invalid handle\. Cannot load symbol cudnn\w+"),
         ),
         mend=(
             step(

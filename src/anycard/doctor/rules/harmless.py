@@ -103,6 +103,7 @@ RULES = (
                 SHOWS,
                 r"CUDA_VISIBLE_DEVICES[=:] ?['\"]?(?:GPU|MIG)-[0-9a-f]{4}",
                 seen(r"device_count", r"is_available\(\)"),
+                unless=(r"MIG-\S+,MIG-",),
             ),
             clue(SUGGESTS, r"PYTORCH_NVML_BASED_CUDA_CHECK"),
             clue(SUGGESTS, r"Can't (?:initialize NVML|get nvml device count)"),
