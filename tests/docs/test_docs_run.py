@@ -82,7 +82,9 @@ def follow(place: Place, block: Block, where: str) -> None:
     assert len(pieces) == 2 * len(asked) + 1, f"{where}: the block ended early\n{done.stdout}"
     for number, command in enumerate(asked):
         printed, code = pieces[2 * number], int(pieces[2 * number + 1])
-        assert "Traceback (most recent" not in printed, f"{where}: {command.text!r}\n{printed}"  # `...` must not hide one
+        assert "Traceback (most recent" not in printed, (
+            f"{where}: {command.text!r}\n{printed}"
+        )  # `...` must not hide one
         shown_next = number + 1 < len(asked) and asked[number + 1].text == "echo $?"
         assert code == 0 or shown_next, f"{where}: {command.text!r} ended with {code}\n{printed}"
         assert matches(command.expected, printed), (
