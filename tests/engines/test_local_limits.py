@@ -107,10 +107,13 @@ def test_a_group_holds_the_cpu_limit(rig: Any, controllers: frozenset[str]) -> N
                 quota, period = _cpu_quota(own)
                 assert quota / period == max(1.0, cpus)  # a fraction is a share, never throttling below one CPU
                 assert _cpu_share(own) == cpus
+                assert _cpu_share(own.parent) == os.cpu_count()  # else all attempts together would weigh as one process
+                (own / "made by the program").mkdir()
                 await rig.engine.stop(number, EndReason.CANCELLED, 0)
                 await rig.end_of(number)
 
     asyncio.run(scenario())
+    assert groups_named(_key(rig)) == []
 
 
 def test_the_limit_is_never_an_address_space_limit(rig: Any) -> None:

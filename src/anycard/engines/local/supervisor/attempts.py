@@ -206,7 +206,7 @@ class Attempts:
                 attempt.note["groups"] = list(attempt.group.folders)
         attempt.limits = self._limits(attempt)
         attempt.note["limits"] = attempt.limits
-        entrances = attempt.group.entrances() if attempt.group is not None else []
+        entrances = attempt.group.entrances if attempt.group is not None else []
         try:
             pid = spawn(spec, attempt.note, self.mark(attempt), self.boot_id, entrances)
         except SpawnError as error:

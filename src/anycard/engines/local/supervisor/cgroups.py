@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 
-_PERIOD_US = 100_000  # the kernel's default cfs period
+_PERIOD_US = 100_000  # the kernel's default cfs period, which a new group has
 _MOUNTINFO = "/proc/self/mountinfo"
 _LEAST_QUOTA_US = (
     100_000  # one CPU: a fraction is a share of it, and throttling small jobs for most of each period serves nobody
 )
-_SHARES_A_CPU = 1024  # version 1; the kernel refuses less than 2
+_SHARES_A_CPU = 1024  # version 1; from 2 to 262144
 _WEIGHT_A_CPU = 100  # version 2; from 1 to 10000
 
 
@@ -30,20 +30,26 @@ class Place:
 
 
 class Group:
-    """The groups of one attempt: one folder with version 2, one a controller with version 1."""
+    """The groups of one attempt: one folder with version 2, one a controller with version 1.
 
-    __slots__ = ("controllers", "folders")
+    ``entrances``: the files into which a process of one thread writes "0" to enter. Version 1 lets a thread in by ``tasks`` without
+    the lock over all processes that ``cgroup.procs`` takes, which costs a start 10-20 ms.
+    """
 
-    def __init__(self, folders: list[str], controllers: frozenset[str]) -> None:
-        self.folders = folders
-        self.controllers = controllers
+    __slots__ = ("controllers", "entrances", "folders", "oom_file")
 
-    def entrances(self) -> list[str]:
-        """The files into which a process of one thread writes "0" to enter. Version 1 lets a thread in by ``tasks`` without the lock over
-        all processes that ``cgroup.procs`` takes, which costs a start 10-20 ms."""
-        return [
-            folder + ("/tasks" if os.path.exists(folder + "/tasks") else "/cgroup.procs") for folder in self.folders
-        ]
+    def __init__(self) -> None:
+        self.folders: list[str] = []
+        self.controllers: frozenset[str] = frozenset()
+        self.entrances: list[str] = []
+        self.oom_file: str | None = None
+
+    def add(self, version: int, folder: str, controllers: set[str]) -> None:
+        self.folders.append(folder)
+        self.controllers |= controllers
+        self.entrances.append(folder + ("/cgroup.procs" if version == 2 else "/tasks"))
+        if "memory" in controllers:
+            self.oom_file = folder + ("/memory.events" if version == 2 else "/memory.oom_control")
 
     def pids(self) -> set[int]:
         found: set[int] = set()
@@ -53,11 +59,10 @@ class Group:
 
     def oom_kills(self) -> int:
         """Processes the kernel has killed here because the group's memory limit was reached."""
-        for folder in self.folders:
-            for name in ("memory.events", "memory.oom_control"):
-                for line in _read(f"{folder}/{name}").splitlines():
-                    if line.startswith("oom_kill "):
-                        return int(line.split()[1])
+        if self.oom_file is not None:
+            for line in _read(self.oom_file).splitlines():
+                if line.startswith("oom_kill "):
+                    return int(line.split()[1])
         return 0
 
     def remove(self) -> bool:
@@ -78,14 +83,14 @@ class Cgroups:
         wanted = {name for name, limit in (("memory", memory_bytes), ("cpu", cpus)) if limit is not None}
         if self._places is None:
             self._places = find_places(self._name)
-        group = Group([], frozenset())
+        group = Group()
         for place in self._places:
             held = wanted & place.controllers
             if not held:
                 continue
             folder = f"{place.folder}/{attempt_id}"
             try:
-                os.makedirs(folder, exist_ok=True)
+                _make(folder)
                 if memory_bytes is not None and "memory" in held:
                     _limit_memory(place.version, folder, memory_bytes)
                 if cpus is not None and "cpu" in held:
@@ -93,8 +98,7 @@ class Cgroups:
             except OSError:
                 _remove(folder)
                 continue
-            group.folders.append(folder)
-            group.controllers |= held
+            group.add(place.version, folder, held)
         return group if group.folders else None
 
     def existing(self, attempt_id: int, folders: list[str]) -> Group | None:
@@ -110,7 +114,18 @@ class Cgroups:
             and any(folder.startswith(mount + "/") for mount in mounts)
             and os.path.isdir(folder)
         ]
-        return Group(mine, frozenset()) if mine else None
+        if not mine:
+            return None
+        group = Group()
+        for folder in mine:
+            version = 1 if os.path.exists(folder + "/tasks") else 2
+            holds = (
+                {"memory"}
+                if os.path.exists(folder + ("/memory.oom_control" if version == 1 else "/memory.events"))
+                else set()
+            )
+            group.add(version, folder, holds)
+        return group
 
     def close(self) -> None:
         """Removes the places when nothing is left in them."""
@@ -133,13 +148,19 @@ def _limit_memory(version: int, folder: str, limit: int) -> None:
 def _limit_cpus(version: int, folder: str, cpus: float) -> None:
     """At most ``cpus``, one at least; where CPUs are short, in proportion to ``cpus``."""
     quota = max(_LEAST_QUOTA_US, round(cpus * _PERIOD_US))
+    _weigh(version, folder, cpus)
     if version == 2:
         _write(folder + "/cpu.max", f"{quota} {_PERIOD_US}")
+    else:
+        _write(folder + "/cpu.cfs_quota_us", str(quota))
+
+
+def _weigh(version: int, folder: str, cpus: float) -> None:
+    """Against what lies beside it: a group that weighs one CPU gets as much as one ordinary process."""
+    if version == 2:
         _write(folder + "/cpu.weight", str(min(10_000, max(1, round(cpus * _WEIGHT_A_CPU)))))
     else:
-        _write(folder + "/cpu.shares", str(max(2, round(cpus * _SHARES_A_CPU))))
-        _write(folder + "/cpu.cfs_period_us", str(_PERIOD_US))
-        _write(folder + "/cpu.cfs_quota_us", str(quota))
+        _write(folder + "/cpu.shares", str(min(1 << 18, max(2, round(cpus * _SHARES_A_CPU)))))
 
 
 def find_places(name: str, mountinfo: str = _MOUNTINFO, own: str = "/proc/self/cgroup") -> list[Place]:
@@ -197,6 +218,8 @@ def _first_place(parents: list[str], name: str, version: int, controllers: set[s
             if "memory" in controllers:
                 _limit_memory(version, trial, 1 << 30)
             if "cpu" in controllers:
+                # All attempts together weigh as the CPUs they may be granted; unweighed they would be worth one process.
+                _weigh(version, folder, os.cpu_count() or 1)
                 _limit_cpus(version, trial, 1.0)
             entered = _can_enter(trial)
         except OSError:
@@ -219,14 +242,30 @@ def _can_enter(folder: str) -> bool:
     return os.waitpid(pid, 0)[1] == 0
 
 
+def _make(folder: str) -> None:
+    """The place above it is removed when a supervisor leaves, so it may have to be made again."""
+    try:
+        os.mkdir(folder)
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        os.makedirs(folder, exist_ok=True)
+
+
 def _remove(folder: str) -> bool:
     """Removes a group and the groups a program made below it. False while anything is in them."""
+    if _is_removed(folder):
+        return True
     try:
         below = [entry.path for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return True
     for path in below:
         _remove(path)
+    return bool(below) and _is_removed(folder)
+
+
+def _is_removed(folder: str) -> bool:
     try:
         os.rmdir(folder)
     except FileNotFoundError:
@@ -239,15 +278,26 @@ def _remove(folder: str) -> bool:
 def _read(path: str) -> str:
     """The file's text; empty when it is not there or not readable, which means the same here: it holds nothing for us."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
+        descriptor = os.open(path, os.O_RDONLY)
     except OSError:
         return ""
+    try:
+        parts = []
+        while part := os.read(descriptor, 1 << 16):
+            parts.append(part)
+        return b"".join(parts).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)
 
 
 def _write(path: str, value: str) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(value)
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        os.write(descriptor, value.encode())
+    finally:
+        os.close(descriptor)
 
 
 def _write_if_there(path: str, value: str) -> None:

@@ -187,15 +187,24 @@ class Ending:
         if not clean and self._subreaper:
             self._give_strays(ended)
         for attempt in ended:
-            if self._subreaper:
-                empty = clean and not (attempt.group is not None and attempt.group.pids())
-            else:
-                empty = not _group_lives(attempt)
+            # A control group can be removed only when nothing is in it: that is asked and done at once.
+            empty = clean and self._release(attempt) if self._subreaper else not _group_lives(attempt)
             if empty:
                 self.finish(attempt)
             else:
                 self._attempts.attend(attempt, now)
                 self.drain(attempt, now)
+
+    def _release(self, attempt: Attempt) -> bool:
+        """Takes in what the kernel counted in the attempt's control group and removes it; False while anything is in there."""
+        if attempt.group is None:
+            return True
+        if attempt.group.oom_kills():
+            attempt.out_of_memory = True
+        if not attempt.group.remove():
+            return False
+        attempt.group = None
+        return True
 
     def _give_strays(self, ended: list[Attempt]) -> None:
         """An orphan that wiped its environment and its session belongs to somebody we ran. When none of the attempts that still run
@@ -236,16 +245,13 @@ class Ending:
 
     def finish(self, attempt: Attempt) -> None:
         """The last word on an attempt: nothing of it runs any more."""
-        if attempt.group is not None:
-            if attempt.group.oom_kills():
-                attempt.out_of_memory = True
-                if attempt.start_failure is not None:  # too little even for its shell
-                    attempt.start_failure = None
-                    attempt.exit_code = 128 + signal.SIGKILL
-            if not attempt.group.remove():
-                self._groups.append((attempt.group, _GROUP_TRIES))
-                self.groups_due = self._attempts.now() + 0.1
+        if attempt.group is not None and not self._release(attempt):
+            self._groups.append((attempt.group, _GROUP_TRIES))
+            self.groups_due = self._attempts.now() + 0.1
             attempt.group = None
+        if attempt.out_of_memory and attempt.start_failure is not None:  # too little even for its shell
+            attempt.start_failure = None
+            attempt.exit_code = 128 + signal.SIGKILL
         attempt.memory_bytes = None
         attempt.known, attempt.note = {}, {}
         self._attempts.unattend(attempt)

@@ -1,6 +1,7 @@
 """Finds attempts again by their files, after the supervisor that started them has gone.
 
-A process counts as the attempt's only by pid, start time and boot id together. "Cannot be read" is unseen, never ended.
+A process counts as the attempt's only by pid and boot id together with its start time or the attempt's mark. "Cannot be read" is
+unseen, never ended.
 """
 
 from __future__ import annotations

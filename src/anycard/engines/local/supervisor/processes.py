@@ -107,10 +107,18 @@ def _scan_ps() -> dict[int, Process]:
 def own_children() -> set[int] | None:
     """Pids of this process's children, the reparented ones included; None when the kernel does not list them."""
     try:
-        with open(f"/proc/self/task/{os.getpid()}/children", "rb") as listing:
-            return {int(pid) for pid in listing.read().split()}
+        descriptor = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY)
     except OSError:
         return None
+    try:
+        parts = []
+        while part := os.read(descriptor, 1 << 16):
+            parts.append(part)
+        return {int(pid) for pid in b"".join(parts).split()}
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
 
 
 def mark_of(pid: int) -> str | None:

@@ -18,7 +18,8 @@ _MOST_BYTES = 65536
 
 
 class Started:
-    """Who claimed the attempt: pid and start time (clock ticks since boot, /proc/PID/stat field 22; 0 without /proc) in one boot.
+    """Who claimed the attempt: pid and start time (clock ticks since boot, /proc/PID/stat field 22; 0 when not written, as by the shim)
+    in one boot.
 
     ``pid`` 0: the supervisor claimed it so that nobody can start it any more."""
 
