@@ -119,7 +119,7 @@ def test_more_memory_than_asked_is_named(cli):
     assert "memory" in item["reason"]
 
 
-def test_the_parent_shell_of_a_hungry_program_may_be_the_one_that_goes_on(cli):
+def test_the_parent_shell_of_a_hungry_program_may_be_the_one_that_goes_on(cli, as_root):
     """The kernel kills the child; the shell that started it sees that, and the item is out of memory all the same."""
     text = HUNGRY.replace("\n", "\n  ")
     done = cli.ran(f"resources: {{memory: 100MB}}\nrun: |\n  {text} || echo the child is gone\n  exit 9\n")

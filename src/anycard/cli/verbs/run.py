@@ -124,9 +124,9 @@ def _interrupted(client: Client, submitted: Json, signalled: Interrupted) -> Non
 
 
 def _ask(number: int) -> str:
-    sys.stderr.write("\n" + _("job {id}: [l]eave it running (Enter), [c]ancel it, or [f]ollow on? ", id=number))
-    sys.stderr.flush()
-    try:
+    try:  # around the question too: an impatient second Ctrl-C may come while it is written
+        sys.stderr.write("\n" + _("job {id}: [l]eave it running (Enter), [c]ancel it, or [f]ollow on? ", id=number))
+        sys.stderr.flush()
         return sys.stdin.readline().strip().lower()
     except KeyboardInterrupt:
         return "l"
