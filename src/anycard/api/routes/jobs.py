@@ -21,6 +21,18 @@ router = APIRouter(prefix="/v1/jobs", tags=["jobs"], responses={"4XX": {"model":
 
 Limit = Annotated[int, Query(ge=1, le=1000)]
 Number = Annotated[int, Query(ge=0, le=2**53)]
+
+
+class JsonLines(StreamingResponse):
+    media_type = "application/x-ndjson"
+
+
+# Where the answer is no JSON, FastAPI would publish the errors as that, too.
+_PROBLEM = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"description": "Client Error", **_PROBLEM},
+    "5XX": {"description": "Server Error", **_PROBLEM},
+}
 _JOB: dict[int | str, dict[str, Any]] = {200: {"model": Job}}
 
 
@@ -73,22 +85,18 @@ async def events(request: Request, ref: str, after: Number = 0, limit: Limit = 1
     return Answer(await service.events(ref, caller, after=after, limit=limit))
 
 
-@router.get(
-    "/{ref}/watch",
-    response_class=StreamingResponse,
-    responses={200: {"model": News, "content": {"application/x-ndjson": {}}, "description": "JSON lines"}},
-)
+@router.get("/{ref}/watch", response_class=JsonLines, responses={200: {"model": News}, **_PROBLEMS})
 async def watch(request: Request, ref: str) -> Response:
     """JSON lines {job, items that changed}, at once and at each change, until the job is over."""
     service, caller = _parts(request)
     news = await service.watch(ref, caller)
-    return StreamingResponse(_lines(news), media_type="application/x-ndjson")
+    return JsonLines(_lines(news))
 
 
 @router.get(
     "/{ref}/log",
     response_class=StreamingResponse,
-    responses={200: {"content": {"text/plain": {"schema": {"type": "string", "format": "binary"}}}}},
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string", "format": "binary"}}}}, **_PROBLEMS},
 )
 async def log(
     request: Request,
