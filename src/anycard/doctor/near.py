@@ -15,7 +15,9 @@ from anycard.model.text import Text
 _LONG, _SHORT = 10, 6  # letters in common with a clue: a phrase, a word
 _PHRASE, _WORD = 0.28, 0.2
 _TOO_COMMON = 4  # words that so many rules share tell nothing
-_HARMLESS_ONLY = 0.15  # without any word of trouble nothing is called a fault
+_NO_GROUND = (
+    0.15  # without any word of trouble nothing is called a fault; and nothing is called healthy for half a clue
+)
 
 
 def with_near_misses(found: list[Finding], rules: Iterable[Rule], case: Case) -> list[Finding]:
@@ -32,7 +34,7 @@ def with_near_misses(found: list[Finding], rules: Iterable[Rule], case: Case) ->
             (near for clue in rule.clues for near in _near(clue, case, shared)), default=None, key=lambda pair: pair[0]
         )
         if best is not None:
-            certainty = best[0] if trouble or rule.verdict.harmless else min(best[0], _HARMLESS_ONLY)
+            certainty = best[0] if trouble and not rule.verdict.harmless else min(best[0], _NO_GROUND)
             more.append(
                 Finding(
                     cause=rule.slug,

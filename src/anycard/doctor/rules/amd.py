@@ -102,7 +102,7 @@ RULES = (
             clue(0.93, r"Permission denied.{0,80}/dev/(?:kfd|dri|nvidia)"),
             clue(0.93, r"/dev/nvidia\S*:? .{0,30}Permission denied"),
             clue(0.9, r"(?:not|isn't|is not) (?:a )?member of .{0,10}(?:render|video)"),
-            clue(SHOWS, r"(?:user|you|add).{0,60}\b(?:render|video) group"),
+            clue(SHOWS, r"(?:user|you|add)\b.{0,60}\b(?:render|video) group(?! membership)"),
             clue(SHOWS, r"usermod -\w*G \S*(?:render|video)"),
             clue(SHOWS, r"permission problems? .{0,40}/dev/(?:kfd|dri)"),
             clue(SHOWS, r"amdgpu devices detected but permission problems"),

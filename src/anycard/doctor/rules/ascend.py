@@ -55,7 +55,7 @@ RULES = (
             clue(HINTS, r"Failed to infer device type", seen(r"[Aa]scend", r"\bNPU\b", r"torch_npu")),
             clue(
                 HINTS,
-                r"(?:[Aa]scend|CANN|torch_npu|\bacl\b).{0,120}(?:cannot open shared object|No such file|not found)",
+                r"(?:[Aa]scend|\bCANN\b|torch_npu|\bacl\b).{0,120}(?:cannot open shared object|No such file|not found)",
             ),
             clue(HINTS, r"set_env\.sh", unless=(r"nnal",)),
         ),
@@ -216,6 +216,8 @@ RULES = (
                 r"(?:[Ss]hape|dim|axis|dtype)\w*.{0,60}(?:not support|unsupported|only support|invalid).{0,80}",
                 r"(?:[Aa]scend|\bNPU\b|aclnn|EZ9999)",
             ),
+            clue(0.75, r"shape of .{0,40}(?:not supported|unsupported|invalid)"),
+            clue(0.6, r"E[ZE189]\d{4}.{0,20}Inner Error"),
         ),
         explains=("ascend-framework-cann-mismatch",),
         mend=(

@@ -78,6 +78,12 @@ RULES = (
             clue(SUGGESTS, r"task/cgroup", r"(?:GPU|gpu|devices)\w*.{0,40}(?:not (?:constrained|restricted)|visible)"),
             clue(HINTS, on("slurm"), r"CUDA_VISIBLE_DEVICES"),
             clue(0.5, on("slurm"), seen(r"no CUDA-capable device is detected", r"No CUDA GPUs are available")),
+            clue(
+                0.75,
+                seen(r"srun .*--gpus?\S*", r"srun .*--gres=gpu"),
+                seen(r"No devices(?: were)? found", r"no CUDA-capable device", r"No CUDA GPUs are available"),
+                seen(r"--container-image", r"singularity", r"apptainer", r"enroot", r"pyxis", r"docker run"),
+            ),
         ),
         explains=("cuda-index-outside-visible-set", "slurm-job-without-gpu", "cuda-visible-devices-wrong"),
         mend=(
@@ -195,6 +201,8 @@ RULES = (
                 r"^(?:NodeName=\S+ )?Name=gpu(?!.*File=).*Count=\d",
                 unless=(r"AutoDetect=(?:nvml|nvidia|rsmi|oneapi)",),
             ),
+            clue(0.9, r"unable to set CUDA_VISIBLE_DEVICES, no device files configured"),
+            clue(0.85, r"no device files? (?:are |is )?configured"),
         ),
         explains=("slurm-gres-count-lower-than-configured", "slurm-gres-conf-differs-between-hosts"),
         mend=(
@@ -260,6 +268,7 @@ RULES = (
             ),
             clue(HINTS, on("slurm"), Check(_no_gres_asked)),
             clue(SUGGESTS, r"CUDA_VISIBLE_DEVICES[=:] ?NoDevFiles"),
+            clue(0.6, on("slurm"), r"Could not find cuda drivers on your machine"),
         ),
         explains=(
             "cuda-visible-devices-wrong",

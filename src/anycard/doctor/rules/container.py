@@ -119,6 +119,8 @@ RULES = (
                     r"(?:GPU|CUDA) device not found",
                 ),
             ),
+            clue(0.9, _IN_CONTAINER, r"/dev/(?:kfd|dri|nvidia0|nvidiactl|davinci0)\b.{0,40}No such file or directory"),
+            clue(SUGGESTS, _IN_CONTAINER, r"Could not find cuda drivers on your machine"),
         ),
         separates="If --gpus was given and docker refuses it, the toolkit is missing; if it works on the host's root context only, it is Docker Desktop.",
         explains=("torch-cpu-only-build",),

@@ -204,6 +204,10 @@ RULES = (
             ),
             clue(SUGGESTS, r"Unsupported (?:GPU|gpu|CUDA) arch\w*"),
             clue(0.94, Check(_card_newer_than_build), unless=(Check(_card_older_than_build),)),
+            clue(0.9, r"sm_\d+.{0,40}(?:is )?not in (?:the )?(?:supported|compiled)? ?arch\w*"),
+            clue(SHOWS, r"no kernel image"),
+            clue(0.75, r"Unknown CUDA arch"),
+            clue(0.75, r"unsupported gpu architecture"),
         ),
         separates="gpu-too-old-for-framework: the card is below the build's lowest capability, so an older build is wanted, not a newer one.",
         mend=(
@@ -262,6 +266,7 @@ RULES = (
                 r"(?:Volta|Pascal|Maxwell|Kepler).{0,60}(?:not supported|no longer supported|unsupported|dropped|removed)",
             ),
             clue(0.94, Check(_card_older_than_build)),
+            clue(0.92, NO_KERNEL, seen(r"compute capability [1-6]\.\d", r"cuda capability [1-6]\.\d")),
         ),
         explains=("framework-build-lacks-gpu-arch",),
         mend=(
@@ -446,6 +451,7 @@ RULES = (
             clue(HINTS, r"no CUDA-capable device is detected"),
             clue(HINTS, r"CUDA_ERROR_NO_DEVICE"),
             clue(HINTS, r"CUDA_VISIBLE_DEVICES"),
+            clue(0.5, r"no nvidia devices detected by library"),
         ),
         separates="An index beyond the visible set says 'invalid device ordinal'.",
         explains=("llamacpp-built-without-gpu", "container-started-without-gpus"),
@@ -493,6 +499,7 @@ RULES = (
             clue(0.9, _ORDINAL, unless=(r"\bMIG[- ]", r"device=\d, num_gpus=\d*\bMIG", r"Xid \(")),
             clue(SHOWS, r"local_rank.{0,40}(?:exceeds|>=|out of range).{0,40}(?:device|gpu)"),
             clue(SHOWS, r"Duplicate GPU detected : rank"),
+            clue(0.85, r"nvidia-container-cli: device error: .{0,12}unknown device"),
         ),
         mend=(
             step(
@@ -611,6 +618,16 @@ RULES = (
             clue(SUGGESTS, r"detected CUDA version \([\d.]+\) mismatches the version that was used to compile"),
             clue(HINTS, r"site-packages/nvidia/\w+/lib/\S+"),
             clue(SUGGESTS, r"undefined symbol", r"(?:nvidia|cuda|libtorch|libcu)\w*"),
+            clue(
+                0.9, r"symbol \w+, version lib\w+\.so\.\d+ not defined in file lib\w+\.so\S* with link time reference"
+            ),
+            clue(
+                SUGGESTS,
+                r"undefined symbol: _ZT?[INVS]*\d*(?:2at|3c10|5torch|at|c10)\w*",
+                unless=(r"torch_npu", r"intel_extension", r"libintel-ext", r"torchvision", r"torchaudio"),
+            ),
+            clue(0.6, r"WinError 127"),
+            clue(0.6, r"The specified procedure could not be found"),
         ),
         mend=(
             step("Start without inherited libraries", "env -u LD_LIBRARY_PATH python train.py"),
@@ -674,6 +691,8 @@ RULES = (
             clue(SUGGESTS, r"Library (?:lib)?cublas\S+ is not found or cannot be loaded"),
             clue(0.55, r"(?:cudnn|cuDNN)\w*.{0,80}(?:not found|cannot|could not|missing|failed to load|Unable)"),
             clue(0.6, r"Invalid handle\. Cannot load symbol cudnn\w+"),
+            clue(0.7, r"Failed to create CUDAExecutionProvider"),
+            clue(0.7, r"Require cuDNN \d"),
         ),
         mend=(
             step(

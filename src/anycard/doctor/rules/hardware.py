@@ -76,6 +76,8 @@ RULES = (
             clue(SUGGESTS, r"NVRM: GPU \S+: (?:PCI|GPU) .*(?:not accessible|lost)"),
             clue(SUGGESTS, r"nvidia \S+: (?:can't|unable to) change power state from D3(?:cold|hot) to D0"),
             clue(0.55, r"(?:GPU|card).{0,40}(?:disappear|lost|missing|vanish|dropp?ed|not detected)"),
+            clue(0.6, r"NVRM: No NVIDIA (?:GPU|graphics adapter|devices?) (?:found|probed)"),
+            clue(HINTS, r"could not insert .?nvidia\w*.?: No such device"),
         ),
         separates="Why it fell (power, seat, heat, GSP) shows in the lines before: AER errors, Xid 54, temperatures, Xid 119.",
         mend=(
@@ -107,6 +109,7 @@ RULES = (
             clue(HINTS, r"Unknown header type 7f"),
             clue(ALLOWS, xid(79)),
             clue(HINTS, r"\bAER\b.{0,80}(?:Corrected|error)"),
+            clue(0.6, xid(143, 167)),
         ),
         mend=(
             step(
@@ -190,6 +193,7 @@ RULES = (
             clue(HINTS, r"nvml: Unknown Error"),
             clue(0.6, r"\bGSP\b.{0,80}(?:timeout|timed out|error|fail|crash)"),
             clue(HINTS, r"GPU requires reset"),
+            clue(HINTS, xid(109, 158)),
         ),
         mend=(
             _RESET,
@@ -243,6 +247,7 @@ RULES = (
             clue(PROVES, r"PMU_HALT"),
             clue(SHOWS, r"PMU.{0,20}(?:halt|breakpoint)"),
             clue(SHOWS, r"Internal micro-?controller (?:halt|breakpoint)"),
+            clue(SUGGESTS, xid(61)),
         ),
         explains=("app-xid45-preemptive-cleanup", "gpu-fallen-off-bus"),
         mend=(_RESET, _REBOOT, _RMA),
@@ -267,6 +272,7 @@ RULES = (
             ),
             clue(0.55, r"[Uu]ncorrect\w+.{0,40}(?:ECC|error)"),
             clue(HINTS, r"\bDBE\b"),
+            clue(0.55, xid(92)),
         ),
         separates="94 is contained in one process; 63 and 64 tell whether a spare row took its place.",
         explains=("app-xid45-preemptive-cleanup", "app-illegal-memory-access"),
@@ -481,6 +487,7 @@ RULES = (
             clue(SHOWS, r"Fault is of type FAULT_\w+ ACCESS_TYPE"),
             clue(SUGGESTS, xid(13)),
             clue(SUGGESTS, r"Graphics (?:SM |)(?:Warp |Engine )?Exception"),
+            clue(0.6, xid(32, 43, 44, 69)),
         ),
         separates="If it moves with the card and not with the program, suspect the memory (Xid 48, 63, 94, 95).",
         explains=("app-illegal-memory-access", "app-xid45-preemptive-cleanup"),

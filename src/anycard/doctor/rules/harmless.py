@@ -108,6 +108,7 @@ RULES = (
             clue(SUGGESTS, r"PYTORCH_NVML_BASED_CUDA_CHECK"),
             clue(SUGGESTS, r"Can't (?:initialize NVML|get nvml device count)"),
             clue(SUGGESTS, r"nvmlDeviceGetHandleByIndex", seen(r"torch", r"INTERNAL ASSERT")),
+            clue(0.75, r"_cuda_getDeviceCount\(\)\W{0,4}(?:=|returns|is)"),
         ),
         separates="An index that the program itself asks for says 'invalid device ordinal'.",
         mend=(

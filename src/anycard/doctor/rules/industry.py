@@ -114,6 +114,14 @@ RULES = (
             ),
             clue(0.6, r"CUDA_(?:HOME|PATH)\b.{0,60}(?:not|unset|missing|None|empty)"),
             clue(HINTS, r"\bnvcc\b.{0,60}(?:not|missing)"),
+            clue(
+                0.9,
+                r"lib(?:cudart|cublas|cublasLt|cufft|curand|cusolver|cusparse|nvrtc|nvJitLink|cupti)\.so\S*: cannot open shared object",
+            ),
+            clue(
+                0.8,
+                r"lib(?:cudart|cublas|cublasLt|cufft|curand|cusolver|cusparse|nvrtc)\.so\S* (?:not found|is missing)",
+            ),
         ),
         mend=(
             step(

@@ -151,6 +151,7 @@ RULES = (
                     r"documentation for Memory Management and PYTORCH",
                     r"try setting (?:max_split|PYTORCH)",
                     r"try setting max_split",
+                    r"MPS backend out of memory",
                 ),
             ),
             clue(0.75, Check(_refused_though_free)),
@@ -264,6 +265,7 @@ RULES = (
             clue(SHOWS, r"larger than the maximum number of tokens that can be stored in KV cache"),
             clue(SHOWS, r"KV cache is needed, which is larger than the available KV cache memory"),
             clue(SHOWS, r"Tried to allocate \d{3,}\.\d+ GiB"),
+            clue(0.85, r"MPS backend out of memory"),
         ),
         separates="Look at the numbers: others' memory, memory in pieces and a set allocator come first.",
         mend=(

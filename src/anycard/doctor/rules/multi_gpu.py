@@ -112,6 +112,8 @@ RULES = (
             clue(0.55, r"\b(?:P2P|p2p|peer.to.peer)\b.{0,80}(?:hang|fail|disable|error|not|slow)"),
             clue(HINTS, r"NCCL.{0,80}(?:hang|stuck|timeout)"),
             clue(0.35, r"unhandled system error"),
+            clue(0.75, r"peer access is not supported between these two devices"),
+            clue(0.6, r"P2P (?:is )?(?:not supported|disabled|access)"),
         ),
         mend=(
             step(

@@ -49,6 +49,7 @@ RULES = (
             clue(HINTS, _REMOVED, on("windows")),
             clue(0.6, r"nvlddmkm"),
             clue(0.6, on("windows", "wsl"), r"device not ready"),
+            clue(0.8, r"Reset TDR occurred"),
         ),
         separates="A driver branch that hangs where others do not is a regression; the program's own missing fence is app-caused-device-removed.",
         explains=("display-watchdog-timeout",),

@@ -120,6 +120,7 @@ RULES = (
             clue(SHOWS, r"/usr/lib/wsl/lib.{0,80}(?:not (?:in|on)|missing|LD_LIBRARY_PATH|ldconfig|ld\.so\.conf)"),
             clue(SUGGESTS, on("wsl"), seen(r"libcuda\.so", r"libnvidia-ml\.so"), said(r"not found|missing|cannot")),
             clue(0.55, on("wsl"), r"libcuda"),
+            clue(0.75, on("wsl"), r"Could not find cuda drivers on your machine"),
         ),
         separates="'libcuda.so.1 is not a symbolic link' from ldconfig is cosmetic (healthy-wsl-ldconfig-notice).",
         explains=("container-started-without-gpus", "cudnn-not-on-loader-path"),
