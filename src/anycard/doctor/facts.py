@@ -110,7 +110,7 @@ FACTS: Mapping[str, tuple[str, ...]] = {
         r"--ctx-size (\d+)",
         r"KvSize:(\d+)",
         r"CPU/GPU +(\d{4,})\b",
-        r"\bn_ctx +=? *(\d+)",
+        r"\bn_ctx(?:_per_seq)? +=? *(\d+)",
         r"OLLAMA_CONTEXT_LENGTH[:=](\d+)",
         r"num_ctx[\"' :=]+(\d+)",
         r"max.model.len[= ]+(\d+)",

@@ -121,6 +121,9 @@ RULES = (
             clue(0.55, r"[Pp]ermission denied.{0,80}(?:render|kfd|/dri|nvidia|GPU|amdgpu)"),
             clue(HINTS, r"\b(?:render|video) group\b"),
             clue(HINTS, on("linux"), r"^crw-rw---- "),
+            clue(0.85, r"Failed to query NVIDIA devices\. Please ensure that the NVIDIA device files"),
+            clue(0.92, r"NVML: Insufficient Permissions", r"^crw-(?:rw|--)----"),
+            clue(0.85, r"has read and write permissions for those files"),
         ),
         separates="EPERM (Operation not permitted) is a control group's device rule.",
         mend=(

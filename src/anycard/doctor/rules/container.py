@@ -257,7 +257,8 @@ RULES = (
         verdict=Verdict.FAULT,
         says="SELinux labels keep the container from the host's driver files and nodes.",
         clues=(
-            clue(SHOWS, r"Failed to initialize NVML: Insufficient Permissions", unless=(on("wsl"),)),
+            clue(SHOWS, _IN_CONTAINER, r"Failed to initialize NVML: Insufficient Permissions"),
+            clue(HINTS, r"Failed to initialize NVML: Insufficient Permissions", unless=(on("wsl"),)),
             clue(PROVES, r"avc: +denied .{0,200}(?:nvidia|xserver_misc_device|/dev/dri|kfd|container_t)"),
             clue(
                 SHOWS,

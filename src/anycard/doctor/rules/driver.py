@@ -210,6 +210,12 @@ RULES = (
             clue(SUGGESTS, r"trying to overwrite .{0,120}nvidia.{0,60}which is also in package"),
             clue(0.75, r"couldn.t find libnvidia-ml\.so library in your system"),
             clue(0.6, r"nvidia-smi: error while loading shared libraries"),
+            clue(
+                0.9,
+                _MISMATCH,
+                seen(r"very bad inconsistent state", r"unmet dependencies", r"broken packages", r"dependency problems"),
+            ),
+            clue(0.6, r"nvidia\S* .{0,30}(?:inconsistent state|half-installed|half-configured)"),
         ),
         separates="driver-library-mismatch: both on disk agree, only the loaded module is older.",
         explains=("driver-library-mismatch",),
@@ -453,6 +459,8 @@ RULES = (
             clue(SUGGESTS, r"/(?:blacklist-nvidia|optimus-manager|envycontrol)\S*\.conf"),
             clue(SUGGESTS, SMI_FAILED, said(r"prime|optimus|power.?sav|integrated (?:graphics|GPU) mode.{0,5}")),
             clue(SUGGESTS, r"^blacklist nvidia\b"),
+            clue(SHOWS, r"GPU mode.{0,12}\b(?:integrated|intel)\b"),
+            clue(0.9, SMI_FAILED, r"GPU mode.{0,30}\b(?:integrated|intel)\b"),
         ),
         explains=("kernel-module-missing-for-running-kernel",),
         mend=(

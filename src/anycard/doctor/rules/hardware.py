@@ -381,7 +381,7 @@ RULES = (
                     r"Thermal (?:Slowdown|Shutdown)",
                     r"thermal",
                 ),
-                said(
+                seen(
                     r"passive",
                     r"air ?flow",
                     r"no fans?\b",

@@ -350,6 +350,7 @@ RULES = (
                 r"\b2\.5 ?GT/s\b",
                 unless=(r"LnkSta:.*Width x\d+ \(downgraded\)", r"fallen off the bus", r"AER"),
             ),
+            clue(SHOWS, r"pcie\.link\.gen\.(?:gpu)?current", r", P(?:8|12)$"),
         ),
         separates="A width below the slot's (x8 of x16) that stays under load is a seat or slot matter.",
         explains=("pcie-link-limited-upstream", "healthy-idle-clocks"),

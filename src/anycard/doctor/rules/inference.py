@@ -135,6 +135,7 @@ RULES = (
             ),
             clue(SHOWS, r"KV cache is needed, which is larger than the available KV cache memory"),
             clue(SHOWS, r"larger than the maximum number of tokens that can be stored in KV cache"),
+            clue(0.85, OOM, r"KV buffer size = +\d{4,}\.\d+ MiB"),
         ),
         separates="ollama-model-exceeds-vram: the weights alone are too large.",
         explains=("ollama-model-exceeds-vram", "oom-model-too-large"),
