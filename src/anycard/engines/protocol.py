@@ -3,7 +3,7 @@
 Every engine keeps the same promises, so that a job moves between them unchanged:
 - ``start`` is idempotent by attempt id: asked twice, the program runs once;
 - an attempt's files share a stem: ``STEM.log`` (written by the program's own file descriptors), ``STEM.output/`` and, once ended,
-  ``STEM.exit``; one folder holds those of a whole job, for a folder of its own would cost a start more than its process;
+  ``STEM.exit``; one folder holds those of a whole job, for where making files is slow a folder of its own costs more than a process;
 - a report is repeated until it is forgotten, so nobody's crash loses a result;
 - "cannot see it" is the phase UNSEEN, never ENDED.
 """
