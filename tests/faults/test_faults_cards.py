@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 
 import pytest
 from called import until
 
 
-def submit(two_cards, *options: str) -> dict:
-    return json.loads(two_cards("submit", "--json", *options).stdout)
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
+def test_what_this_machine_never_has_is_refused_at_submit(two_cards):
+    for options, sentence in (
         (("--gpus", "8"), "8 cards asked, this machine has 2"),
         (("--gpus", "A100:3"), "3 A100 asked, this machine has 2"),
         (("--gpus", "H100:1"), "no card here is called H100: this machine has NVIDIA A100-SXM4-80GB"),
         (("--memory", "100TB"), "of memory asked, this machine has"),
-    ],
-)
-def test_what_this_machine_never_has_is_refused_at_submit(two_cards, options, sentence):
-    out = two_cards("submit", *options, "--", "true")
-    assert out.returncode == 2
-    assert sentence in out.stderr.decode()
+    ):
+        out = two_cards("submit", *options, "--", "true")
+        assert out.returncode == 2
+        assert sentence in out.stderr.decode()
+    refused = two_cards("submit", "-", stdin=b"resources: {accelerators: 8}\nrun: x\n")
+    assert refused.returncode == 2
+    assert b"8 cards asked, this machine has 2" in refused.stderr
     assert two_cards.json("jobs")["jobs"] == []
 
 
@@ -78,6 +73,7 @@ def test_a_foreign_program_on_a_card_is_shown_and_not_planned_over(two_cards):
         stranger.wait()
 
 
+@pytest.mark.slow
 def test_a_sick_card_hides_no_other_and_is_not_used(two_cards):
     for fault, health in (("lost", "lost"), ("reset_required queries", "reset-required"), ("unknown", "unknown")):
         two_cards.describe(f"fault = {fault}")
@@ -104,10 +100,11 @@ def test_a_driver_that_does_not_answer_is_said_with_its_mend(two_cards):
     assert b"modprobe nvidia" in two_cards("cards", "--lang", "zh").stderr
 
 
+@pytest.mark.slow
 def test_a_job_whose_card_is_lost_runs_again_on_another(two_cards):
     job = two_cards.submit(
         "resources: {accelerators: 1}\n"
-        "run: |\n  echo on $CUDA_VISIBLE_DEVICES\n  [ $ANYCARD_ATTEMPT = 2 ] || exec sleep 600\n"
+        "run: |\n  echo on $CUDA_VISIBLE_DEVICES\n  [ $ANYCARD_ATTEMPT = 2 ] && exit 0\n  trap '' TERM\n  sleep 600\n"
     )
     until(lambda: two_cards.json("job", str(job))["items"][0]["state"] == "running")
     two_cards.describe("fault = lost")

@@ -39,6 +39,7 @@ def test_a_program_that_cannot_be_started_is_named(cli, name):
     assert cli("run", "--", name).returncode == 127
 
 
+@pytest.mark.slow
 def test_a_gigabyte_of_output_costs_the_daemon_nothing(cli):
     daemon = psutil.Process(cli.json("status")["pid"])
     before = daemon.memory_full_info().uss
@@ -171,6 +172,7 @@ def test_ends_of_a_program_that_fails(cli):
     assert done["items"][2]["reason"] == "bad input: no label in row 3"
 
 
+@pytest.mark.slow
 def test_release_idle_frees_what_does_nothing(cli):
     began = time.monotonic()
     done = cli.ran(

@@ -22,6 +22,7 @@ from anycard.model.instant import rfc3339
 from anycard.model.text import Text
 
 PREPARE_CPUS = 1.0
+LOST_CARD_GRACE_S = 5.0  # what is on the card cannot be saved any more, and the item should soon run elsewhere
 
 
 def start(
@@ -223,7 +224,10 @@ def stop(turn: Turn, job: OpenJob, attempt: Attempt, why: EndReason) -> None:
         if attempt.item != PREPARE:
             turn.item(job, attempt.item, state=ItemState.STOPPING.value)
         turn.event("attempt.stopping", job, item=attempt.item, attempt=attempt.id, why=why.value)
-    turn.stops.append((attempt.id, why, job.spec.stop_grace_s))
+    grace_s = job.spec.stop_grace_s
+    if why is EndReason.CARD_LOST:
+        grace_s = min(grace_s, LOST_CARD_GRACE_S)
+    turn.stops.append((attempt.id, why, grace_s))
 
 
 def end(
