@@ -87,14 +87,14 @@ def listen_unix(path: Path, mode: int) -> socket.socket:
 
 
 def listen_loopback(port: int) -> socket.socket:
-    """Loopback TCP; ConflictError when the port is taken."""
+    """Loopback TCP; UnavailableError when the port is taken."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(("127.0.0.1", port))
     except OSError as error:
         listener.close()
-        raise ConflictError(
+        raise UnavailableError(
             "port {port} cannot be had: {why}", hint="choose another with --port", port=port, why=str(error)
         ) from error
     listener.listen(512)
