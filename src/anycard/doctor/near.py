@@ -20,12 +20,17 @@ _NO_GROUND = (
 )
 
 
+def has_trouble(case: Case) -> bool:
+    """Whether any program says that something went wrong."""
+    return any(not line.spoken for expression in TROUBLE for line in case.seen(expression))
+
+
 def with_near_misses(found: list[Finding], rules: Iterable[Rule], case: Case) -> list[Finding]:
     """``found`` and, behind what is certain, every further cause with a clue that was met in part."""
     rules = list(rules)
     shared = Counter(words for rule in rules for words in {words_of(pattern) for pattern in rule.patterns()})
     known = {finding.cause for finding in found}
-    trouble = any(not line.spoken for expression in TROUBLE for line in case.seen(expression))
+    trouble = has_trouble(case)
     more = []
     for rule in rules:
         if rule.slug in known:

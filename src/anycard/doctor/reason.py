@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from anycard.doctor import facts as fact_table
 from anycard.doctor.case import Case
-from anycard.doctor.near import with_near_misses
+from anycard.doctor.near import has_trouble, with_near_misses
 from anycard.doctor.rule import HINTS, SUGGESTS, Clue, Rule
 from anycard.doctor.rules import all_rules
 from anycard.doctor.scan import scan
@@ -19,6 +19,7 @@ _NEARLY = 0.2  # a cause that stands alone may explain what is more certain by s
 _STEP_BEHIND = 0.1  # a consequence ranks at least so far behind its cause
 _TOO_WEAK = 0.19  # below this a hint is no ground for a verdict
 _MOST = 0.65
+_QUIET = 0.6
 _KEEP = 8  # findings told
 _START = "anycard capture out.tar.gz"
 
@@ -36,6 +37,8 @@ def diagnose(sources: Iterable[Source], platform: str | None = None) -> Diagnosi
 def judge(case: Case, rules: Iterable[Rule]) -> Diagnosis:
     by_slug = {rule.slug: rule for rule in rules}
     weighed = [finding for rule in by_slug.values() if (finding := weigh(rule, case))]
+    if not has_trouble(case):
+        weighed = [_without_trouble(finding) for finding in weighed]
     if not any(finding.certainty >= HINTS for finding in weighed):
         weighed = with_near_misses(weighed, by_slug.values(), case)
     ranked = _ranked(_without_look_alikes(_behind_their_causes(weighed, by_slug), by_slug))[:_KEEP]
@@ -92,6 +95,12 @@ def _holds(clue: Clue, case: Case) -> tuple[float, tuple[Line, ...]] | None:
 def _for_platforms(steps: tuple[Step, ...], platforms: frozenset[str]) -> tuple[Step, ...]:
     fitting = tuple(step for step in steps if not step.platforms or platforms.intersection(step.platforms))
     return fitting if fitting and platforms else steps
+
+
+def _without_trouble(finding: Finding) -> Finding:
+    """Where no program complains, a mere hint at a fault counts for less."""
+    weak = finding.certainty < SUGGESTS - 0.01 and not finding.verdict.harmless
+    return replace(finding, certainty=finding.certainty * _QUIET) if weak else finding
 
 
 def _behind_their_causes(findings: list[Finding], rules: dict[str, Rule]) -> list[Finding]:

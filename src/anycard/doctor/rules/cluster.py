@@ -365,6 +365,7 @@ RULES = (
             clue(SUGGESTS, r"Allocate failed due to .{0,80}(?:nvidia|gpu)", unless=(r"nvml",)),
             clue(0.6, r"FailedScheduling.{0,200}(?:gpu|nvidia|amd|npu)"),
             clue(HINTS, r"\b(?:allocatable|capacity)\b.{0,40}\b0\b"),
+            clue(0.85, r"(?:nvidia\.com|amd\.com|gpu\.intel\.com|huawei\.com)/\S+: +.0.$"),
         ),
         mend=(
             step(

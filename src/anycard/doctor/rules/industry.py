@@ -122,6 +122,9 @@ RULES = (
                 0.8,
                 r"lib(?:cudart|cublas|cublasLt|cufft|curand|cusolver|cusparse|nvrtc)\.so\S* (?:not found|is missing)",
             ),
+            clue(0.85, r"lib(?:NVVM|nvvm)\S* (?:cannot|could not) be found"),
+            clue(0.8, r"NvvmSupportError"),
+            clue(0.6, r"conda install cudatoolkit"),
         ),
         mend=(
             step(

@@ -77,7 +77,7 @@ RULES = (
                 seen(r"microsoft-standard-WSL2", r"/usr/lib/wsl"),
                 r"(?:nvidia-driver|libnvidia-compute|nvidia-utils|cuda-drivers)-?\d{3}",
             ),
-            clue(0.5, on("wsl"), r"nvidia-(?:driver|utils|smi)"),
+            clue(0.5, on("wsl"), r"nvidia-(?:driver|utils)-?\d{3}"),
         ),
         explains=(
             "kernel-module-missing-for-running-kernel",
