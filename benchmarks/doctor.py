@@ -79,7 +79,9 @@ def _alternation(path: Path) -> float:
     from anycard.doctor.rules import all_rules
 
     expressions = dict.fromkeys(pattern for rule in all_rules() for pattern in rule.patterns())
-    one = re.compile("|".join(f"(?:{_without_references(expression)})" for expression in expressions), re.IGNORECASE | re.MULTILINE)
+    one = re.compile(
+        "|".join(f"(?:{_without_references(expression)})" for expression in expressions), re.IGNORECASE | re.MULTILINE
+    )
     sample = path.read_bytes()[:100_000].decode()
     start = time.perf_counter()
     for line in sample.splitlines():
