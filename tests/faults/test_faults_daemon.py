@@ -196,3 +196,23 @@ def test_a_daemon_started_from_within_a_job_is_no_part_of_the_job(fresh):
         assert fresh.over(job)["state"] == "succeeded"
     finally:
         other("down", "--stop")
+
+
+def test_a_daemon_that_a_job_had_to_start_outlives_the_job(fresh):
+    """The daemon was killed; a program of the job then submits another, which brings it back."""
+    assert fresh("up", "-d").returncode == 0
+    job = fresh.submit(
+        "run: |\n  while [ ! -e killed ]; do sleep 0.05; done\n"
+        f"  {sys.executable} -m anycard.cli submit --name inner -- true\n"
+    )
+    until(lambda: fresh.json("job", str(job))["counts"]["running"])
+    kill_daemon(fresh)
+    (fresh.folder / "killed").touch()
+    until(lambda: fresh.json("status")["running"])
+    pid = fresh.json("status")["pid"]
+    done = fresh.over(job)
+    assert (done["state"], done["items"][0]["attempts"]) == ("succeeded", 1)
+    inner = fresh.over(fresh.json("job", "inner")["id"])
+    assert inner["state"] == "succeeded"
+    assert fresh.ran("run: sleep 0.5")["state"] == "succeeded"
+    assert fresh.json("status")["pid"] == pid

@@ -56,6 +56,9 @@ class Attempts:
         self.home_key = home_key
         self.boot_id = boot_id
         self.by_id: dict[int, Attempt] = {}
+        self.clients: set[int] = (
+            set()
+        )  # pids of daemons, which are no attempt's even when one of its programs started them
         self.shims: dict[int, Attempt] = {}  # our children, not reaped yet
         self.cgroups = Cgroups(home_key)
         self.ending = Ending(self)

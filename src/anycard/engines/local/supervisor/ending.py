@@ -77,6 +77,8 @@ class Ending:
         found = snapshot.below(roots)
         if attempt.pid is not None and attempt.state == states.RUNNING:
             found.pop(attempt.pid, None)
+        for pid in self._attempts.clients:
+            found.pop(pid, None)
         return found
 
     def _orphans(self) -> list[Process]:
@@ -84,7 +86,7 @@ class Ending:
         return [
             process
             for process in self.snapshot().children.get(os.getpid(), [])
-            if process.pid not in self._attempts.shims
+            if process.pid not in self._attempts.shims and process.pid not in self._attempts.clients
         ]
 
     def _mark_of(self, process: Process) -> str | None:
@@ -183,7 +185,7 @@ class Ending:
         all of them together; drains the rest."""
         now = self._attempts.now()
         children = processes.own_children() if self._subreaper else None
-        clean = children is not None and not children - self._attempts.shims.keys()
+        clean = children is not None and not children - self._attempts.shims.keys() - self._attempts.clients
         if not clean and self._subreaper:
             self._give_strays(ended)
         for attempt in ended:

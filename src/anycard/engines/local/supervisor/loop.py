@@ -30,8 +30,9 @@ _MOST_UNSENT_BYTES = 64 << 20  # a client that does not read is dropped; it asks
 
 
 class _Client:
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, pid: int) -> None:
         self.connection = connection
+        self.pid = pid  # 0 where the system does not tell
         self.received = b""
         self.unsent = bytearray()
         self.opened = False
@@ -96,11 +97,13 @@ class Supervisor:
             connection, _ = listener.accept()
         except (BlockingIOError, ConnectionAbortedError):
             return
-        if not peer_is_trusted(connection):
+        pid, uid = peer(connection)
+        if uid not in (os.getuid(), 0):
             connection.close()
             return
         connection.setblocking(False)
-        self._clients[connection.fileno()] = _Client(connection)
+        self._clients[connection.fileno()] = _Client(connection, pid)
+        self._attempts.clients.add(pid)
         self._selector.register(connection, selectors.EVENT_READ, self._serve)
 
     def _serve(self, connection: socket.socket, mask: int) -> None:
@@ -178,6 +181,7 @@ class Supervisor:
         if client.connection.fileno() >= 0:
             self._selector.unregister(client.connection)
             del self._clients[client.connection.fileno()]
+            self._attempts.clients = {other.pid for other in self._clients.values()}
             client.connection.close()
 
     # --- processes that are not our children
@@ -189,12 +193,14 @@ class Supervisor:
         self._selector.unregister(pidfd)
 
 
-def peer_is_trusted(connection: socket.socket) -> bool:
-    """Same user or root at the other end. Where the system cannot say, the socket's 0600 in a 0700 folder is the guard."""
+def peer(connection: socket.socket) -> tuple[int, int]:
+    """(pid, uid) at the other end. Where the system cannot say, the socket's 0600 in a 0700 folder is the guard."""
     if not hasattr(socket, "SO_PEERCRED"):
-        return True
-    _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
-    return uid in (os.getuid(), 0)
+        return 0, os.getuid()
+    pid, uid, _ = struct.unpack(
+        "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    )
+    return pid, uid
 
 
 def _unlink(path: str) -> None:
