@@ -144,7 +144,7 @@ def team() -> Iterator[Team]:
     finally:
         root("down", "--stop")
         for name in names:
-            subprocess.run(["userdel", name], check=False, capture_output=True)
+            subprocess.run(["userdel", "--force", name], check=False, capture_output=True)
         if any(entry.gr_name == group for entry in grp.getgrall()):
             subprocess.run(["groupdel", group], check=False, capture_output=True)
         shutil.rmtree(base, ignore_errors=True)
