@@ -26,8 +26,8 @@ SOURCE = PROJECT / "src" / "anycard"
 SOURCES = (SOURCE, PROJECT / "examples")
 PO = SOURCE / "i18n" / "locales" / "zh" / "LC_MESSAGES" / "anycard.po"
 MO = PO.with_suffix(".mo")
-_NO_FACE_YET = ("doctor",)  # packages that no verb and no page shows: take one off when a face comes
-_MARKS = ("_", "N_", "Text", "show", "sentence")  # the sentence is their first argument
+_NO_FACE_YET: tuple[str, ...] = ()  # packages that no verb and no page shows: take one off when a face comes
+_MARKS = ("_", "N_", "Text", "show", "sentence", "step")  # the sentence is their first argument
 _EPOCH = datetime(2026, 1, 1, tzinfo=UTC)  # a fixed date in the header: a catalogue changes only when a sentence does
 
 
@@ -65,6 +65,8 @@ def _places(call: ast.Call) -> Iterator[ast.expr]:
         yield from call.args[:1]
     if name.endswith("Error"):
         yield from (keyword.value for keyword in call.keywords if keyword.arg == "hint")
+    if name == "Rule":  # the doctor's
+        yield from (keyword.value for keyword in call.keywords if keyword.arg == "says")
     if name == "add" and len(call.args) == 2:  # Faults.add(place, sentence)
         yield call.args[1]
 
