@@ -24,11 +24,13 @@ from anycard.jobs.turn import Turn
 from anycard.scheduling.feasibility import impossible
 from anycard.scheduling.plan import WaitReason
 from anycard.store import queries
+from anycard.store.changes import Row
 from anycard.store.engine import Store
 
 T = TypeVar("T")
 
 WATCH_QUIET_S = 10.0  # a watched job that is quiet sends a line so often, so that a dead connection is noticed
+WATCH_LAST_S = 0.05  # news of the last items may come a moment after the commit that ended the job
 WATCH_PACE_S = 0.1  # and at most ten lines a second
 _LOOK_UPS, _LOOK_UP_PACE_S = 50, 0.02
 
@@ -182,14 +184,15 @@ class Jobs:
         try:
             changed: set[int] = set()
             while True:
-                job = await self.job(job_id)
-                wanted = sorted(item for item in changed if item >= 0)
-                items = await asyncio.to_thread(self._read, queries.items_by_number, job_id, wanted) if wanted else []
+                row, items = await asyncio.to_thread(self._job_and_items, job_id, changed)
+                job = self._job_view(row, await self._dispatcher.reasons())
                 yield {"job": job, "items": [views.item_json(item, self._paths) for item in items]}
-                if job["state"] not in OPEN_JOB_STATES:
+                over = job["state"] not in OPEN_JOB_STATES
+                if over and not (changed := await watcher.next(WATCH_LAST_S)):
                     return
-                await asyncio.sleep(WATCH_PACE_S)
-                changed = await watcher.next(WATCH_QUIET_S)
+                if not over:
+                    await asyncio.sleep(WATCH_PACE_S)
+                    changed = await watcher.next(WATCH_QUIET_S)
         finally:
             watcher.close()
 
@@ -277,6 +280,14 @@ class Jobs:
         if position is None or reason is None:
             return views.job_json(row, self._paths, position=position)
         return views.job_json(row, self._paths, position=position, why=reason.why, sooner=reason.sooner)
+
+    def _job_and_items(self, job_id: int, numbers: set[int]) -> tuple[Mapping[str, Any], list[Row]]:
+        """Both of the same moment, so that counts and items agree."""
+        wanted = sorted(number for number in numbers if number >= 0)
+        with self._store.read() as connection:
+            return queries.job(connection, job_id), queries.items_by_number(
+                connection, job_id, wanted
+            ) if wanted else []
 
     def _read(self, query: Callable[..., T], *args: Any, **more: Any) -> T:
         """Runs a query of store/queries.py on a reader's connection; in a worker thread."""
