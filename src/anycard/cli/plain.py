@@ -38,11 +38,10 @@ class PlainView:
         self._waits = waits
 
     def _line(self, job: Json, item: Json) -> str:
-        numbers = job["counts"]
         line = _(
             "[{done}/{all}] item {item} {state}, {length}",
-            done=words.done(numbers),
-            all=numbers["items"],
+            done=len({number for number, _attempt in self._ended}),
+            all=job["counts"]["items"],
             item=item["item"],
             state=words.state(item["state"]),
             length=words.took(item),
