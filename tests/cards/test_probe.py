@@ -124,7 +124,16 @@ def test_the_json_of_a_card_has_its_documented_keys() -> None:
         "runtime",
         "architecture",
     ]
-    then = ["cores", "numa_node", "device_nodes", "accelerator", "health", "health_reason", "health_reason_msgid"]
+    then = [
+        "cores",
+        "numa_node",
+        "device_nodes",
+        "device_access",
+        "accelerator",
+        "health",
+        "health_reason",
+        "health_reason_msgid",
+    ]
     assert list(shown) == [*first, *then, "health_reason_params", "processes"]
     assert (shown["health"], shown["health_reason"], shown["health_reason_params"]) == (
         "lost",

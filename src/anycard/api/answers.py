@@ -162,6 +162,15 @@ class CardProcess(_Answer):
     command: str | None
 
 
+class NodeAccess(_Answer):
+    """Who may open a card's device node."""
+
+    path: str
+    mode: str = Field(examples=["0660"])
+    owner: str | None
+    group: str | None
+
+
 class Card(_Answer):
     """CARD: what is seen of it (health), and who holds it."""
 
@@ -178,6 +187,7 @@ class Card(_Answer):
     cores: float | None
     numa_node: int | None
     device_nodes: list[str]
+    device_access: list[NodeAccess]
     accelerator: bool
     health: str
     health_reason: str | None
@@ -205,11 +215,35 @@ class CardsProblem(_Answer):
     mend_params: dict[str, Any] | None
 
 
+class OtherDevice(_Answer):
+    """What looks like a card and is none."""
+
+    kind: str = Field(description="virtual, console, software or unknown")
+    name: str
+    pci_address: str | None
+    driver: str | None
+    what: str
+    what_msgid: str
+    what_params: dict[str, Any]
+
+
+class CardsLink(_Answer):
+    """Between two accelerators, by id."""
+
+    a: str
+    b: str
+    kind: str
+    lanes: int | None
+    letters: str = Field(examples=["NV12", "PIX", "SYS"])
+
+
 class Cards(_Answer):
     schema_: str = Field(alias="schema", examples=["anycard.cards/1"])
     host: str
     cards: list[Card]
     problems: list[CardsProblem]
+    other_devices: list[OtherDevice]
+    links: list[CardsLink]
 
 
 class Status(_Answer):

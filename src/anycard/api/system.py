@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import anycard
-from anycard.cards.views import card_json, problem_json
+from anycard.cards.views import around_json, card_json
 from anycard.config import Paths
 from anycard.host.clock import now
 from anycard.jobs.dispatch import Dispatcher
@@ -40,8 +40,9 @@ class System:
         self._damage: Text | None = None  # of the store, found while it is in use
 
     def note_damage(self, what: Text) -> None:
-        """The store was found damaged while it is in use: `anycard status` says so from now on."""
+        """The store was found damaged while it is in use: `anycard status` says so from now on, and nothing new starts."""
         self._damage = what
+        self._dispatcher.machine.note_damage(what)
 
     async def cards(self) -> dict[str, Any]:
         machine = self._dispatcher.machine
@@ -60,8 +61,8 @@ class System:
             if not card.is_accelerator:
                 row["cores_free"] = round(host.cpus_free, 3)
             rows.append(row)
-        problems = [problem_json(problem) for problem in machine.inventory.problems]
-        return {"schema": "anycard.cards/1", "host": os.uname().nodename, "cards": rows, "problems": problems}
+        around = around_json(machine.inventory)
+        return {"schema": "anycard.cards/1", "host": os.uname().nodename, "cards": rows, **around}
 
     async def status(self) -> dict[str, Any]:
         by_state = await asyncio.to_thread(self._counts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import stat
 import threading
 import time
 from collections.abc import Callable
@@ -12,11 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar, cast
 from weakref import WeakKeyDictionary
 
+from anycard.cards import bus, topology
+from anycard.cards.bus import OtherDevice
 from anycard.cards.problem import Problem, VendorFault
 from anycard.cards.vendors import VENDORS
 from anycard.host.host import Host
 from anycard.i18n import N_
-from anycard.model.card import Card, Health, Reading
+from anycard.model.card import Card, Health, Link, NodeAccess, Reading
 from anycard.model.text import Text
 
 TIME_LIMIT_S = 8.0  # for each vendor; NVML's first call takes up to 5 s on eight cards without persistence mode
@@ -28,10 +31,14 @@ log = logging.getLogger("anycard.cards")
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """``cards`` in the order of the vendors, then their index. ``problems``: vendors that could not be asked as a whole."""
+    """``cards`` in the order of the vendors, then their index, and behind them cards on the bus that nobody answered for. ``problems``:
+    vendors that could not be asked as a whole. ``others``: what looks like a card and is none.
+    ``links``: between each two accelerators."""
 
     cards: tuple[Card, ...]
     problems: tuple[Problem, ...]
+    others: tuple[OtherDevice, ...] = ()
+    links: tuple[Link, ...] = ()
 
 
 class Vendor(Protocol):
@@ -74,7 +81,8 @@ def probe(
         cards += [
             replace(card, health=Health.UNREACHABLE, health_reason=problem.reason, processes=None) for card in before
         ]
-    return Inventory(tuple(cards), tuple(problems))
+    here = tuple(_with_access(host, card) for card in bus.join(host, cards, problems))
+    return Inventory(here, tuple(problems), bus.others(host), _links(host, here, previous, deadline))
 
 
 def readings(host: Host, *, time_limit_s: float = TIME_LIMIT_S) -> tuple[Reading, ...]:
@@ -100,6 +108,28 @@ def all_vendors() -> tuple[Vendor, ...]:
     return tuple(cast(Vendor, importlib.import_module(f"anycard.cards.vendors.{name}")) for name in VENDORS)
 
 
+def _with_access(host: Host, card: Card) -> Card:
+    seen = ((path, host.node(path)) for path in card.device_nodes)
+    access = tuple(NodeAccess(path, stat.S_IMODE(node.mode), node.owner, node.group) for path, node in seen if node)
+    return replace(card, device_access=access) if access else card
+
+
+def _links(host: Host, cards: tuple[Card, ...], previous: Inventory | None, deadline: float) -> tuple[Link, ...]:
+    """Asked once for the same cards: it takes long, and links do not move. A driver that hangs gives those of before."""
+    if previous is not None and _ends(previous.cards) == _ends(cards):
+        return previous.links
+    call = _call(host, "links", lambda seen: topology.links(seen, cards))
+    try:
+        return call.result(max(_LINKS_S, deadline - time.monotonic()))
+    except TimeoutError:
+        return previous.links if previous else ()
+
+
+def _ends(cards: tuple[Card, ...]) -> frozenset[tuple[str, str | None]]:
+    return frozenset((card.id, card.pci_address) for card in cards if card.is_accelerator)
+
+
+_LINKS_S = 0.5  # at least, also when a vendor used up the time
 _HUNG = N_("Asking for {vendor} cards did not end within {seconds} s.")
 _HUNG_MEND = N_(
     "The driver may be stuck: look at dmesg, and for programs in state D (ps aux); only a restart of the machine frees it then."
@@ -140,7 +170,10 @@ def _joined(found: tuple[Card, ...], before: tuple[Card, ...]) -> list[Card]:
     """What was found, joined with what was known: a card too sick to say who it is takes its identity from the one that had its index
     before, and a card that is no longer listed stays, as ``not-found``."""
     listed = {card.id for card in found}
-    missing = {card.index: card for card in before if card.id not in listed}
+    here = {
+        card.pci_address for card in found if card.pci_address
+    }  # also under another id: its driver was loaded since
+    missing = {card.index: card for card in before if card.id not in listed and card.pci_address not in here}
     joined = []
     for card in found:
         if card.uuid is None and card.pci_address is None and card.index in missing and card.is_accelerator:

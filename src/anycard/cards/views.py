@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from anycard.cards.bus import OtherDevice
+from anycard.cards.probe import Inventory
 from anycard.cards.problem import Problem
-from anycard.model.card import Card
+from anycard.cards.topology import letters
+from anycard.model.card import Card, Link
 
 SCHEMA = "anycard.cards/1"
 
@@ -27,6 +30,10 @@ def card_json(card: Card) -> dict[str, Any]:
         "cores": card.cores,
         "numa_node": card.numa_node,
         "device_nodes": list(card.device_nodes),
+        "device_access": [
+            {"path": node.path, "mode": f"{node.mode:04o}", "owner": node.owner, "group": node.group}
+            for node in card.device_access
+        ],
         "accelerator": card.is_accelerator,
         "health": card.health.value,
         "health_reason": str(reason) if reason else None,
@@ -57,3 +64,30 @@ def problem_json(problem: Problem) -> dict[str, Any]:
         "mend_msgid": problem.mend.msgid if problem.mend else None,
         "mend_params": dict(problem.mend.params) if problem.mend else None,
     }
+
+
+def around_json(inventory: Inventory) -> dict[str, Any]:
+    """What stands beside ``cards``: ``problems``, ``other_devices``, ``links``."""
+    return {
+        "problems": [problem_json(problem) for problem in inventory.problems],
+        "other_devices": [other_json(device) for device in inventory.others],
+        "links": [link_json(link) for link in inventory.links],
+    }
+
+
+def other_json(device: OtherDevice) -> dict[str, Any]:
+    """One entry of ``other_devices``: it looks like a card and is none."""
+    return {
+        "kind": device.kind,
+        "name": device.name,
+        "pci_address": device.pci_address,
+        "driver": device.driver,
+        "what": str(device.what),
+        "what_msgid": device.what.msgid,
+        "what_params": dict(device.what.params),
+    }
+
+
+def link_json(link: Link) -> dict[str, Any]:
+    """One entry of ``links``: cards by id; ``letters`` as people know them from ``nvidia-smi topo -m``."""
+    return {"a": link.a, "b": link.b, "kind": link.kind.value, "lanes": link.lanes, "letters": letters(link)}

@@ -7,6 +7,7 @@ from typing import Any
 
 from anycard.api.client import Json
 from anycard.cli.output import safe, sentence
+from anycard.cli.tables import table
 from anycard.i18n import N_, _
 from anycard.units import format_bytes
 
@@ -15,6 +16,7 @@ _HEALTH = {
     "lost": N_("lost"),
     "reset-required": N_("reset-required"),
     "not-found": N_("not-found"),
+    "no-driver": N_("no-driver"),
     "blocked": N_("blocked"),
     "unreachable": N_("unreachable"),
     "unknown": N_("unknown"),
@@ -65,3 +67,44 @@ def problem_lines(problem: Json) -> list[str]:
     if problem.get("mend_msgid"):
         lines.append("  " + sentence(problem["mend_msgid"], problem.get("mend_params")))
     return lines
+
+
+def other_line(device: Json) -> str:
+    """A device that looks like a card and is none."""
+    place = f" ({safe(device['pci_address'])})" if device.get("pci_address") else ""
+    return f"{safe(device['name'])}{place}: {sentence(device['what_msgid'], device.get('what_params'))}"
+
+
+def topology_lines(cards: Sequence[Json], links: Sequence[Json]) -> list[str]:
+    """The matrix that people know from ``nvidia-smi topo -m``, and what its letters mean."""
+    held = [card for card in cards if card["accelerator"]]
+    if len(held) < 2:
+        return [_("There are no two accelerators here.")]
+    between = {frozenset((link["a"], link["b"])): str(link["letters"]) for link in links}
+    names = [f"{safe(card['vendor'])}{card['index']}" for card in held]
+    rows = [
+        [
+            name,
+            *("X" if other is card else between.get(frozenset((card["id"], other["id"])), "?") for other in held),
+            "?" if card["numa_node"] is None else str(card["numa_node"]),
+            safe(card["id"]),
+        ]
+        for name, card in zip(names, held, strict=True)
+    ]
+    used = {text.rstrip("0123456789") for text in between.values()}
+    legend = [f"  {word:<6}{_(meaning)}" for word, meaning in _WAYS.items() if word in used]
+    return [*table(["", *names, "NUMA", _("CARD")], rows), "", *legend]
+
+
+_WAYS = {
+    "NV": N_("NVLink, with the number of links"),
+    "XGMI": N_("AMD's links between cards"),
+    "HCCS": N_("Ascend's links between cards"),
+    "FABRIC": N_("a link between cards that is not PCIe"),
+    "PIX": N_("one PCIe switch"),
+    "PXB": N_("several PCIe switches"),
+    "PHB": N_("the processor's PCIe host bridge"),
+    "NODE": N_("host bridges of one NUMA node"),
+    "SYS": N_("across NUMA nodes or sockets"),
+    "?": N_("not known"),
+}

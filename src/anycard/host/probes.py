@@ -25,13 +25,17 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("nvidia-smi", "-L"),
     ("nvidia-smi", "-q"),
     ("nvidia-smi", "topo", "-m"),
+    ("nvidia-smi", "--query-gpu=index,uuid,name,pci.bus_id,memory.total,memory.used,driver_version,compute_cap,utilization.gpu,"
+     "temperature.gpu,power.draw,enforced.power.limit,clocks.sm,clocks.mem,fan.speed", "--format=csv,noheader,nounits"),
     ("nvcc", "--version"),
     # AMD, Hygon
-    ("rocm-smi", "--json", "--showproductname", "--showdriverversion", "--showmeminfo", "vram", "--showbus", "--showuse", "--showtemp"),
+    ("rocm-smi", "--json", "--showproductname", "--showdriverversion", "--showmeminfo", "vram", "--showbus", "--showuniqueid", "--showuse",
+     "--showtemp", "--showpower"),
     ("amd-smi", "static", "--json"),
     ("amd-smi", "metric", "--json"),
     ("rocminfo",),
-    ("hy-smi",),
+    ("hy-smi", "--json", "--showproductname", "--showdriverversion", "--showmeminfo", "vram", "--showbus", "--showuniqueid", "--showuse",
+     "--showtemp", "--showpower"),
     # Intel; Kunlunxin's tool has the same name
     ("xpu-smi", "discovery", "-j"),
     ("xpu-smi",),
@@ -39,6 +43,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     # Ascend
     ("npu-smi", "info"),
     ("npu-smi", "info", "-m"),
+    ("npu-smi", "info", "-t", "topo"),
     # Moore Threads, Cambricon, Iluvatar, MetaX, Enflame
     ("mthreads-gmi",),
     ("cnmon",),
@@ -96,7 +101,13 @@ _PCI_FILES = (
     "vendor", "device", "subsystem_vendor", "subsystem_device", "class", "numa_node", "enable", "power_state", "driver_override",
     "current_link_speed", "current_link_width", "max_link_speed", "max_link_width", "mem_info_vram_total", "mem_info_vram_used",
     "mem_info_gtt_total", "gpu_busy_percent", "product_name", "local_cpulist", "resource", "reset_method", "boot_vga", "d3cold_allowed",
+    "unique_id", "lmem_total_bytes",
 )  # fmt: skip
+_SENSOR_FILES = (
+    "name", "temp1_input", "temp2_input", "power1_average", "power1_input", "power1_cap", "power1_max", "freq1_input", "freq2_input",
+    "pwm1", "fan1_input",
+)  # fmt: skip
+_KFD = "/sys/class/kfd/kfd/topology/nodes"
 _CARD_NODES = re.compile(
     r"nvidia|dri$|kfd$|accel|davinci|devmm_svm|hisi_hdc|mtgpu|cambricon|iluvatar|mxcd|dxg$|vfio$|hl\d|gcu|xpu|biren|dcu|mkfd"
 )
@@ -114,8 +125,10 @@ def look_at_everything(host: RecordingHost) -> None:
     _look_at_nvidia_proc(host)
     _look_at_drm(host)
     _look_at_pci(host)
+    _look_at_kfd(host)
+    _look_at_software_devices(host)
     _look_at_nodes(host)
-    for library in ("system", "python", "nvml"):
+    for library in ("system", "python", "nvml", "nvml_links"):
         host.ask(library)
     for pid in nvml.pids(host.bundle.libraries["nvml"]):
         host.process(pid)
@@ -148,6 +161,23 @@ def _look_at_pci(host: RecordingHost) -> None:
             host.read(f"{folder}/{name}")
         for name in ("driver", "iommu_group", "physfn"):
             host.readlink(f"{folder}/{name}")
+        host.readlink(folder)  # the bridges above it
+        host.list_folder(f"{folder}/drm")
+        for monitor in host.list_folder(f"{folder}/hwmon") or ():
+            for name in _SENSOR_FILES:
+                host.read(f"{folder}/hwmon/{monitor}/{name}")
+
+
+def _look_at_kfd(host: RecordingHost) -> None:
+    for node in host.list_folder(_KFD) or ():
+        host.read(f"{_KFD}/{node}/properties")
+        for link in host.list_folder(f"{_KFD}/{node}/io_links") or ():
+            host.read(f"{_KFD}/{node}/io_links/{link}/properties")
+
+
+def _look_at_software_devices(host: RecordingHost) -> None:
+    for folder in ("/etc/OpenCL/vendors", "/usr/share/vulkan/icd.d"):
+        host.list_folder(folder)
 
 
 def _look_at_nodes(host: RecordingHost) -> None:

@@ -15,6 +15,7 @@ class Health(StrEnum):
     LOST = "lost"  # the driver says that it fell off the bus
     RESET_REQUIRED = "reset-required"
     NOT_FOUND = "not-found"  # enumerated, yet the driver does not find it
+    NO_DRIVER = "no-driver"  # it stands on the bus, and no driver that can compute is bound to it
     BLOCKED = "blocked"  # the operating system or permissions refuse access
     UNREACHABLE = "unreachable"  # the probe timed out
     UNKNOWN = "unknown"  # the probe answered with something that we cannot place
@@ -44,6 +45,16 @@ class CardProcess:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeAccess:
+    """A device node that a program needs for a card: who may open it. ``mode`` are permission bits (0o660)."""
+
+    path: str
+    mode: int
+    owner: str | None
+    group: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
     """One accelerator of any vendor, or the CPU (``vendor == "cpu"``, never counted in ``accelerators``).
 
@@ -64,6 +75,7 @@ class Card:
     cores: float | None = None  # CPU only: cores granted to us by affinity and cgroup
     numa_node: int | None = None
     device_nodes: tuple[str, ...] = ()
+    device_access: tuple[NodeAccess, ...] = ()  # of those nodes that are there
     health: Health = Health.OK
     health_reason: Text | None = None
     processes: tuple[CardProcess, ...] | None = ()  # None: the list could not be read
@@ -94,7 +106,8 @@ class LinkKind(StrEnum):
     """How two cards reach each other, nearest first; the letters people know from ``nvidia-smi topo -m`` in brackets."""
 
     FABRIC = "fabric"  # NVLink, XGMI, HCCS, MTLink ... (NV#)
-    PCIE_SWITCH = "pcie-switch"  # one switch (PIX) or several (PXB)
+    PCIE_SWITCH = "pcie-switch"  # one switch (PIX)
+    PCIE_SWITCHES = "pcie-switches"  # several, without the host bridge (PXB)
     HOST_BRIDGE = "host-bridge"  # PHB
     NUMA_NODE = "numa-node"  # NODE
     SOCKET = "socket"  # across sockets (SYS)

@@ -10,4 +10,7 @@ and name it in ``VENDORS``. Both look at the machine through ``host`` alone; ``f
 
 from __future__ import annotations
 
-VENDORS = ("cpu", "nvidia")  # modules of this package, in the order in which their cards are listed
+# modules of this package, in the order in which their cards are listed
+VENDORS = (
+    "cpu", "nvidia", "amd", "intel", "ascend", "moorethreads", "hygon", "cambricon", "iluvatar", "metax", "kunlunxin", "apple",
+)  # fmt: skip

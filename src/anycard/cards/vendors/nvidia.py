@@ -1,4 +1,5 @@
-"""NVIDIA cards, from what NVML answered (``host/libraries/nvml.py``); what a lost card no longer says comes from /proc/driver/nvidia."""
+"""NVIDIA cards, from what NVML answered (``host/libraries/nvml.py``), else from ``nvidia-smi``; what a lost card no longer says comes from
+/proc/driver/nvidia."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from anycard.cards import nvidiasmi, pci
 from anycard.cards.problem import Problem, VendorFault
 from anycard.host.host import Host, Json, ProcessSeen
 from anycard.host.libraries.nvml import PROCESS_LISTS
@@ -24,10 +26,10 @@ _ESSENTIAL = ("handle", "uuid", "name", "pci", "memory")
 
 
 def find(host: Host) -> tuple[Card, ...]:
-    """Every NVIDIA card with its health; () without NVML. VendorFault when the driver as a whole does not answer."""
+    """Every NVIDIA card with its health; () without NVML and nvidia-smi. VendorFault when the driver as a whole does not answer."""
     seen = host.ask("nvml")
     if seen is None or seen["init"].get("error") == "LIBRARY_NOT_FOUND":
-        return ()
+        return tuple(card.card(host, VENDOR) for card in nvidiasmi.cards(host))
     for step in ("init", "count"):
         if error := seen[step].get("error"):
             raise VendorFault(_driver_problem(error))
@@ -41,7 +43,7 @@ def read(host: Host) -> tuple[Reading, ...]:
     """Moving values of every card that gives any; an absent value is None."""
     seen = host.ask("nvml")
     if seen is None or "error" in seen["init"]:
-        return ()
+        return tuple(card.reading(VENDOR) for card in nvidiasmi.cards(host))
     return tuple(_reading(card) for card in seen["cards"] if "value" in card.get("uuid", {}))
 
 
@@ -52,7 +54,7 @@ def _card(host: Host, seen: dict[str, Any], driver: str | None, runtime: str | N
     index = seen["index"]
     known = fallbacks.of(index)
     uuid = _value(seen, "uuid") or known.uuid
-    pci_address = _pci_address(_value(seen, "pci")) or known.pci_address
+    pci_address = pci.normal_address(_value(seen, "pci")) or known.pci_address
     health, reason = _health(seen, index)
     capability = _value(seen, "compute_capability")
     return Card(
@@ -66,7 +68,7 @@ def _card(host: Host, seen: dict[str, Any], driver: str | None, runtime: str | N
         driver=driver,
         runtime=runtime,
         architecture=".".join(map(str, capability)) if capability else None,
-        numa_node=_numa_node(host, pci_address),
+        numa_node=pci.numa_node(host, pci_address),
         device_nodes=_device_nodes(_value(seen, "minor")),
         health=health,
         health_reason=reason,
@@ -169,17 +171,6 @@ def _device_nodes(minor: int | None) -> tuple[str, ...]:
     return () if minor is None else (f"/dev/nvidia{minor}",)
 
 
-def _numa_node(host: Host, pci_address: str | None) -> int | None:
-    text = (host.read(f"/sys/bus/pci/devices/{pci_address}/numa_node").text or "").strip() if pci_address else ""
-    return int(text) if text.isdigit() else None  # -1: the firmware does not tell
-
-
-def _pci_address(bus: str | None) -> str | None:
-    """``00000000:65:00.0`` and ``0000:65:00.0`` -> ``0000:65:00.0``."""
-    match = re.fullmatch(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F])", (bus or "").strip())
-    return f"{int(match[1] or '0', 16):04x}:{match[2].lower()}" if match else None
-
-
 def _runtime(version: int | None) -> str | None:
     """13000 -> ``CUDA 13.0``."""
     return f"CUDA {version // 1000}.{version % 1000 // 10}" if version else None
@@ -272,12 +263,12 @@ class _Fallbacks:
     address, in order: both lists go by bus address. Where the counts differ nothing is guessed."""
 
     def __init__(self, host: Host, cards: Json) -> None:
-        answered = {_pci_address(_value(card, "pci")) for card in cards}
-        silent = [card["index"] for card in cards if _pci_address(_value(card, "pci")) is None]
+        answered = {pci.normal_address(_value(card, "pci")) for card in cards}
+        silent = [card["index"] for card in cards if pci.normal_address(_value(card, "pci")) is None]
         self._known: dict[int, _Known] = {}
         if not silent:
             return
-        listed = {_pci_address(name): name for name in host.list_folder("/proc/driver/nvidia/gpus") or ()}
+        listed = {pci.normal_address(name): name for name in host.list_folder("/proc/driver/nvidia/gpus") or ()}
         left = sorted(address for address in listed if address and address not in answered)
         if len(left) == len(silent):
             for index, address in zip(silent, left, strict=True):

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-import os
+from typing import Annotated
+
+import typer
 
 from anycard.api.client import Json
 from anycard.api.transport import NoDaemonError
 from anycard.cli import options
-from anycard.cli.cardtable import card_head, card_rows, problem_lines
+from anycard.cli.cardtable import card_head, card_rows, other_line, problem_lines, topology_lines
 from anycard.cli.output import document, note, say
 from anycard.cli.session import session
 from anycard.cli.tables import table
+from anycard.i18n import _
+
+_LOOK_S = 3.0  # whatever hangs, the rest is shown after so long
 
 
-def cards(json: options.Json = False) -> int:
+def cards(
+    topology: Annotated[bool, typer.Option("--topology", help=_("Show how the cards reach each other"))] = False,
+    json: options.Json = False,
+) -> int:
     try:
         seen = session.client(start=False).cards()
     except NoDaemonError:
@@ -21,8 +29,14 @@ def cards(json: options.Json = False) -> int:
     if json:
         document(seen)
         return 0
+    if topology:
+        for line in topology_lines(seen["cards"], seen["links"]):
+            say(line)
+        return 0
     for line in table(card_head(), card_rows(seen["cards"])):
         say(line)
+    for device in seen["other_devices"]:
+        note(other_line(device))
     for problem in seen["problems"]:
         for line in problem_lines(problem):
             note(line)
@@ -30,14 +44,16 @@ def cards(json: options.Json = False) -> int:
 
 
 def _look() -> Json:
+    import platform
+
     from anycard.cards.probe import probe
-    from anycard.cards.views import SCHEMA, card_json, problem_json
+    from anycard.cards.views import SCHEMA, around_json, card_json
     from anycard.host.live import LiveHost
 
-    inventory = probe(LiveHost())
+    inventory = probe(LiveHost(), time_limit_s=_LOOK_S)
     return {
         "schema": SCHEMA,
-        "host": os.uname().nodename,
+        "host": platform.node(),
         "cards": [card_json(card) for card in inventory.cards],
-        "problems": [problem_json(problem) for problem in inventory.problems],
+        **around_json(inventory),
     }

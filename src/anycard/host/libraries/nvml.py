@@ -22,8 +22,8 @@ PROCESS_LISTS = ("compute_processes", "graphics_processes", "mps_processes")
 def look() -> Json:
     import pynvml
 
-    outcome = _Outcomes(pynvml)
-    init = outcome(_init, pynvml)
+    outcome = Outcomes(pynvml)
+    init = outcome(open_nvml, pynvml)
     if "error" in init:
         return {"init": init, "cards": []}
     try:
@@ -47,12 +47,12 @@ def pids(seen: Json) -> Iterator[int]:
                 yield pid
 
 
-def _init(pynvml: Any) -> bool:
+def open_nvml(pynvml: Any) -> bool:
     pynvml.nvmlInit()
     return True
 
 
-class _Outcomes:
+class Outcomes:
     """Calls NVML and turns its exceptions into values."""
 
     def __init__(self, pynvml: Any) -> None:
@@ -70,7 +70,7 @@ class _Outcomes:
             return {"error": self._names.get(error.value, f"CODE_{error.value}")}
 
 
-def _look_at(pynvml: Any, outcome: _Outcomes, index: int) -> dict[str, Any]:
+def _look_at(pynvml: Any, outcome: Outcomes, index: int) -> dict[str, Any]:
     handle = outcome(pynvml.nvmlDeviceGetHandleByIndex, index)
     card: dict[str, Any] = {"index": index, "handle": handle if "error" in handle else {"value": True}}
     if "error" in handle:
