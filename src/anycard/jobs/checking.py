@@ -1,22 +1,15 @@
-"""A submission's file or command, read and checked as the submitting user: in this process, or in a child with that user's rights.
-
-The child speaks JSON on stdin and stdout: `python -m anycard.jobs.checking [UID, GID, [GROUP...]]`.
-"""
+"""A submission's file or command, read and checked as the submitting user: in this process, or in one with that user's rights."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
-import pwd
-import subprocess
-import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from anycard.errors import UnavailableError
+from anycard.jobs.checkserver import CheckServer
 from anycard.jobs.file.faults import Fault, JobFileError
 from anycard.jobs.file.parse import parse
 from anycard.jobs.file.resolve import Resolved, from_command, resolve
@@ -24,8 +17,6 @@ from anycard.jobs.file.setup_key import setup_key
 from anycard.jobs.files import Owner
 from anycard.jobs.spec import JobSpec
 from anycard.model.text import Text
-
-CHECK_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,81 +76,27 @@ def check(request: Request) -> Checked:
     return Checked(jobs, any(one.held for one in found), ignored, warnings)
 
 
+# A check may look for files for minutes: it must not take the threads that everything else needs.
+_threads = ThreadPoolExecutor(4, "check")
+_server = CheckServer()
+
+
 async def check_as(request: Request, owner: Owner | None) -> Checked:
     """As ``check``, off the loop; with the rights of ``owner`` (uid, gid) when given, which needs root."""
     if owner is not None:
-        async with _turns.setdefault(owner[0], asyncio.Semaphore(_AT_ONCE)):
-            return await _check_in_child(request, owner)
+        return _checked(json.loads(await _server.ask(json.dumps(asdict(request)).encode(), owner)))
     if request.command is not None:
         return check(request)  # touches one folder; a thread would cost more than it saves
     return await asyncio.get_running_loop().run_in_executor(_threads, check, request)
 
 
-# A check may look for files for minutes. It must not take the threads that everything else needs, nor one user everybody's processes.
-_AT_ONCE = 4
-_threads = ThreadPoolExecutor(_AT_ONCE, "check")
-_turns: dict[int, asyncio.Semaphore] = {}
-
-
-async def _check_in_child(request: Request, owner: Owner) -> Checked:
-    uid, gid = owner
-    child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-s", "-P", "-m", "anycard.jobs.checking", json.dumps([uid, gid, _groups(uid, gid)])),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd="/",
-        env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
+def answer(request: bytes) -> bytes:
+    """``check`` for the process that does it for another: JSON in, JSON out."""
     try:
-        async with asyncio.timeout(CHECK_TIMEOUT_S):
-            said, complaint = await child.communicate(json.dumps(asdict(request)).encode())
-    except TimeoutError:
-        raise _unchecked(f"it took more than {CHECK_TIMEOUT_S:.0f} s") from None
-    finally:
-        if child.returncode is None:  # too late, or nobody waits any more
-            child.kill()
-            await child.wait()
-    if child.returncode != 0:
-        raise _unchecked(complaint.decode(errors="replace").strip().rpartition("\n")[2] or f"exit {child.returncode}")
-    answer = json.loads(said)
-    if "faults" in answer:
-        raise JobFileError([_fault(fault) for fault in answer["faults"]])
-    jobs = tuple(CheckedJob(JobSpec(**job["spec"]), job["secrets"], job["setup_key"]) for job in answer["jobs"])
-    return Checked(jobs, answer["held"], tuple(answer["ignored"]), tuple(answer["warnings"]))
-
-
-def _unchecked(why: str) -> UnavailableError:
-    return UnavailableError("the job file could not be read as its user: {why}", why=why)
-
-
-def _groups(uid: int, gid: int) -> list[int]:
-    try:
-        return os.getgrouplist(pwd.getpwuid(uid).pw_name, gid)
-    except KeyError:
-        return [gid]
-
-
-def _fault(fault: Mapping[str, Any]) -> Fault:
-    message = Text(fault["msgid"], fault["params"])
-    return Fault(fault["file"], fault["line"], fault["column"], fault["value"], message, fault["nearest"])
-
-
-def _main() -> int:
-    """The child's side. It starts as root, because users need not be able to read our installation, and gives its rights away before it
-    looks at anything that they sent."""
-    uid, gid, groups = json.loads(sys.argv[1])
-    _load_everything()
-    os.setgroups(groups)
-    os.setresgid(gid, gid, gid)
-    os.setresuid(uid, uid, uid)
-    request = Request(**json.load(sys.stdin.buffer))
-    try:
-        checked = check(request)
+        checked = check(Request(**json.loads(request)))
     except JobFileError as error:
-        json.dump({"faults": error.faults_json()}, sys.stdout)
-        return 0
-    json.dump(
+        return json.dumps({"faults": error.faults_json()}).encode()
+    return json.dumps(
         {
             "jobs": [
                 {"spec": job.spec.model_dump(), "secrets": dict(job.secrets), "setup_key": job.setup_key}
@@ -168,17 +105,23 @@ def _main() -> int:
             "held": checked.held,
             "ignored": checked.ignored,
             "warnings": checked.warnings,
-        },
-        sys.stdout,
-    )
-    return 0
+        }
+    ).encode()
 
 
-def _load_everything() -> None:
-    """What is imported only when first needed, is needed once now, on a file of our own."""
+def _checked(answered: Mapping[str, Any]) -> Checked:
+    if "faults" in answered:
+        raise JobFileError([_fault(fault) for fault in answered["faults"]])
+    jobs = tuple(CheckedJob(JobSpec(**job["spec"]), job["secrets"], job["setup_key"]) for job in answered["jobs"])
+    return Checked(jobs, answered["held"], tuple(answered["ignored"]), tuple(answered["warnings"]))
+
+
+def _fault(fault: Mapping[str, Any]) -> Fault:
+    message = Text(fault["msgid"], fault["params"])
+    return Fault(fault["file"], fault["line"], fault["column"], fault["value"], message, fault["nearest"])
+
+
+def load_everything() -> None:
+    """What is imported only when first needed, is needed once now: before a process gives away its rights to read our installation."""
     text = "run: 'true'\nsetup: 'true'\nresources: {cpus: 1, memory: 1GB}\nanycard: {foreach: {count: 1}, time_limit: 1h}\n"
     check(Request(cwd="/", submit_key="", file=text, file_name="<text>"))
-
-
-if __name__ == "__main__":
-    sys.exit(_main())
