@@ -115,5 +115,8 @@ def test_the_units_are_ones_that_systemd_reads(unit):
             text=True,
             env={**os.environ, "SYSTEMD_OFFLINE": "1"},
         )
-        complaints = [line for line in checked.stderr.splitlines() if unit in line and "is not executable" not in line]
+        fine = ("is not executable", "'DelegateSubgroup'")  # not installed here; a key that older ones say they ignore
+        complaints = [
+            line for line in checked.stderr.splitlines() if unit in line and not any(word in line for word in fine)
+        ]
         assert not complaints

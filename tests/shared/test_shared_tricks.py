@@ -6,6 +6,8 @@ import json
 import os
 from pathlib import Path
 
+import psutil
+
 SECRET_OF_BEN = "what ben alone may read"
 
 
@@ -104,3 +106,22 @@ def test_events_name_the_user(team):
     with team.root.client() as client:
         events = client.events(done["id"], limit=1000)["events"]
     assert {event["user"] for event in events} == {team.ann.name}, json.dumps(events)
+
+
+def test_the_process_that_checks_may_be_killed(team):
+    assert team.ann("submit", "--hold", "--", "true").returncode == 0
+    with team.root.client() as client:
+        daemon = psutil.Process(client.status()["pid"])
+    checkers = [child for child in daemon.children() if "anycard.jobs.checkserver" in child.cmdline()]
+    assert len(checkers) == 1
+    checkers[0].kill()
+    for _ in range(3):
+        assert team.ann("submit", "--hold", "--", "true").returncode == 0
+    assert len([child for child in daemon.children() if "anycard.jobs.checkserver" in _words(child)]) == 1
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return []
