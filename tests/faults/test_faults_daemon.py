@@ -18,7 +18,10 @@ from called import Cli, until
 
 from anycard.config import Paths
 from anycard.daemon import storecare
+from anycard.host.live import LiveHost
 from anycard.jobs.board import Board
+from anycard.jobs.upkeep import Upkeep
+from anycard.model.text import Text
 from anycard.store.backup import rolling_backup
 from anycard.store.engine import Store
 
@@ -172,6 +175,9 @@ def test_damage_found_while_in_use_is_told(tmp_path, monkeypatch):
     )
     assert len(told) == 1
     assert "is damaged" in told[0]
+    machine = Upkeep(paths, LiveHost())
+    machine.note_damage(Text(told[0]))
+    assert str(machine.paused) == told[0], "nothing new starts"
     assert not list(tmp_path.glob("home/backups/*")), "no copy of a damaged store pushes a good backup out"
 
 
@@ -216,3 +222,11 @@ def test_a_daemon_that_a_job_had_to_start_outlives_the_job(fresh):
     assert inner["state"] == "succeeded"
     assert fresh.ran("run: sleep 0.5")["state"] == "succeeded"
     assert fresh.json("status")["pid"] == pid
+
+
+def test_a_setting_that_is_no_size_is_said(tmp_path):
+    called = Cli(tmp_path / "home", {"ANYCARD_DISK_PAUSE_BYTES": "plenty"})
+    out = called("jobs")
+    assert out.returncode == 125
+    assert b"ANYCARD_DISK_PAUSE_BYTES is no size: plenty" in out.stderr
+    assert "Traceback" not in (called.home / "daemon.log").read_text()

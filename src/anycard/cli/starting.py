@@ -87,7 +87,8 @@ def _await_answer(home: Paths, child: subprocess.Popen[bytes], log_offset: int) 
         if _answers(home):
             return
         # Another call may have started one a moment before us: ours then ends as the second, and theirs is awaited.
-        if ended and child.returncode not in (0, ConflictError.exit_code):
+        second = ended and child.returncode in (0, ConflictError.exit_code) and _held(home.daemon_lock)
+        if ended and not second:
             raise UnavailableError(
                 "the daemon did not start: {why}",
                 hint="its log: {log}",
@@ -101,6 +102,20 @@ def _await_answer(home: Paths, child: subprocess.Popen[bytes], log_offset: int) 
         seconds=round(_READY_S),
         log=home.daemon_log,
     )
+
+
+def _held(lock: Path) -> bool:
+    """Whether a daemon holds the home."""
+    import fcntl
+
+    try:
+        with lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        return False  # it ended before it came to that
+    return False
 
 
 def _answers(home: Paths) -> bool:

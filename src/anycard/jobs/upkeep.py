@@ -12,6 +12,7 @@ import psutil
 
 from anycard.cards.probe import Inventory, probe, readings
 from anycard.config import Paths
+from anycard.errors import UsageError
 from anycard.host.host import Host
 from anycard.jobs.board import PREPARE, Attempt, Board, OpenJob
 from anycard.jobs.cardlocks import CardLocks
@@ -23,7 +24,7 @@ from anycard.model.text import Text
 from anycard.scheduling.plan import HostState
 from anycard.store.engine import DiskFullError
 from anycard.store.reserve import Reserve, free_bytes
-from anycard.units import MIB, format_bytes
+from anycard.units import MIB, format_bytes, parse_bytes
 
 log = logging.getLogger("anycard.upkeep")
 
@@ -44,7 +45,8 @@ class Upkeep:
         self.readings: dict[str, Reading] = {}
         self._lost_twice: dict[str, int] = {}
         self._full: Text | None = None
-        self._pause_below = int(os.environ.get("ANYCARD_DISK_PAUSE_BYTES", DISK_PAUSE_BYTES))
+        self._damage: Text | None = None
+        self._pause_below = _pause_below()
         self.reserve = Reserve(paths.reserve)
 
     @cached_property
@@ -91,7 +93,11 @@ class Upkeep:
     @property
     def paused(self) -> Text | None:
         """Why nothing starts; None when all is well."""
-        return self._full
+        return self._damage or self._full
+
+    def note_damage(self, what: Text) -> None:
+        """The store was found damaged while it is in use: what runs goes on, nothing new starts until a whole one is put in its place."""
+        self._damage = what
 
     def disk_is_low(self) -> bool:
         return free_bytes(self._paths.home) < self._pause_below
@@ -168,6 +174,16 @@ class Upkeep:
             and job.counts.queued
             and now.seconds_since(job.first_granted) >= job.spec.release.max_s
         ]
+
+
+def _pause_below() -> int:
+    given = os.environ.get("ANYCARD_DISK_PAUSE_BYTES")
+    if given is None:
+        return DISK_PAUSE_BYTES
+    try:
+        return parse_bytes(given)
+    except ValueError:
+        raise UsageError("ANYCARD_DISK_PAUSE_BYTES is no size: {value}", value=given) from None
 
 
 def _with_cpu(found: Inventory) -> Inventory:

@@ -39,7 +39,6 @@ def status(json: options.Json = False) -> int:
     if any(counted.values()):
         told = _(", ").join(f"{number} {words.state(slug)}" for slug, number in counted.items() if number)
         say(_("  {name}: {value}", name=_("jobs"), value=told))
-    for name in ("paused", "damage"):
-        if answer.get(name):
-            say("  " + sentence(answer[f"{name}_msgid"], answer[f"{name}_params"]))
+    if answer.get("paused"):
+        say("  " + sentence(answer["paused_msgid"], answer["paused_params"]))
     return 0
