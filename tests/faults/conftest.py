@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -60,9 +59,3 @@ def two_cards(nvml_library: Path, tmp_path: Path) -> Iterator[TwoCards]:
     assert called("up", "-d").returncode == 0
     yield called
     called("down", "--stop")
-
-
-@pytest.fixture
-def as_root() -> None:
-    if os.getuid() != 0:
-        pytest.skip("run as root: this test mounts a small disk or limits memory by control group")
