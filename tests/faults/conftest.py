@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -59,3 +60,10 @@ def two_cards(nvml_library: Path, tmp_path: Path) -> Iterator[TwoCards]:
     assert called("up", "-d").returncode == 0
     yield called
     called("down", "--stop")
+
+
+@pytest.fixture
+def as_root() -> None:
+    """For what needs a control group or a mount of its own."""
+    if os.getuid() != 0:
+        pytest.skip("run as root: this test limits memory by a control group")
