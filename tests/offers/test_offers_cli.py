@@ -66,7 +66,7 @@ def test_fit_for_a_person(call, task):
 
 
 def test_fit_on_a_card_without_figures_is_undecided(call):
-    code, out, _ = call("fit", "Qwen3-8B", "--card", "MTT S80", "--json")
+    code, out, _ = call("fit", "Qwen3-8B", "--card", "Cambricon MLU370-X4", "--json")
     assert code == 3 and json.loads(out)["fits"][0]["fits"] is None
 
 

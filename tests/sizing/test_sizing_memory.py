@@ -195,7 +195,7 @@ def test_lora_parameters_are_rank_times_inputs_and_outputs():
         ("Llama-3-70B", "A100 80GB", 1, Verdict.DOES_NOT_FIT),
         ("Llama-3-70B", "A100 80GB", 2, Verdict.FITS),
         ("Llama-3-70B", "M2 Ultra 192GB", 1, Verdict.FITS),
-        ("Qwen3-8B", "MTT S80", 1, Verdict.UNKNOWN),
+        ("Qwen3-8B", "Cambricon MLU370-X4", 1, Verdict.UNKNOWN),
     ],
 )
 def test_verdicts(model, card, cards, verdict):

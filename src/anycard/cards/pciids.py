@@ -24,6 +24,12 @@ def shipped_name(vendor: str, device: str) -> str | None:
     return _shipped().get((vendor, device))
 
 
+def named_by_numbers(text: str) -> str | None:
+    """The name for ``10de:2330``; None for what is no such pair, or one that the shipped table does not have."""
+    match = re.fullmatch(r"\s*(?:0x)?([0-9a-f]{4}):(?:0x)?([0-9a-f]{4})\s*", text.lower())
+    return shipped_name(match[1], match[2]) if match else None
+
+
 @functools.cache
 def _shipped() -> dict[tuple[str, str], str]:
     text = resources.files("anycard.cards").joinpath("data/pci.csv").read_text("utf-8")

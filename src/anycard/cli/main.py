@@ -37,6 +37,7 @@ VERBS = {
     "release": N_("Let held jobs start"),
     "top": N_("Watch cards and the queue"),
     "cards": N_("List this machine's cards"),
+    "specs": N_("Say what cards have and can do"),
     "doctor": N_("Say why a card does not work, and how to mend it"),
     "fit": N_("Say how much a model needs, whether it fits a card, and what would help"),
     "offers": N_("List cards that could be rented, with their price terms"),

@@ -6,27 +6,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from anycard.cards.specs.words import words
 from anycard.units import GIB
 
 CPU = "cpu"
-# Words that do not tell one model from another.
-_NOISE = frozenset(
-    (
-        "nvidia",
-        "geforce",
-        "tesla",
-        "amd",
-        "radeon",
-        "instinct",
-        "intel",
-        "apple",
-        "huawei",
-        "quadro",
-        "lambdacloud",
-        "gpu",
-        "core",
-    )
-) | frozenset(("generation", "graphics", "data", "center", "gen", "gen4", "gen5", "hm", "edition", "of", "the"))
 # GDDR6 data-centre cards reserve a sixteenth for ECC (nvidia-smi: A40 46,068 of 49,152 MiB, L4 23,034 of 24,576).
 _ECC_RESERVED = re.compile(r"^(A2|A10|A10G|A16|A40|L4|L20|L40|L40S|Tesla T4|T4)\b")
 
@@ -81,19 +64,22 @@ def parse_card_rows(rows: Iterable[Mapping[str, str]]) -> tuple[CardSpec, ...]:
                     memory_bytes=None if size is None else round(size * GIB),
                     bandwidth_bytes_s=_scaled(row["bandwidth_gb_s"], 1e9),
                     fp32_flops=_scaled(row["fp32_tflops"], 1e12),
-                    # Apple's GPUs do FP16 at the FP32 rate
-                    half_flops=_scaled(
-                        row["half_tflops"] or (row["fp32_tflops"] if row["vendor"] == "apple" else ""), 1e12
-                    ),
+                    half_flops=_scaled(_half(row), 1e12),
                     memory_type=row["memory_type"],
                     unified=bool(row["unified"]),
                     tdp_w=_scaled(row["tdp_w"], 1),
                     architecture=row["architecture"],
                     msrp_usd=_scaled(row["msrp_usd"], 1),
-                    source=row["source"] or row["figures"],
+                    source=row["sources"],
                 )
             )
     return tuple(specs)
+
+
+def _half(row: Mapping[str, str]) -> str:
+    """The rate of matrix units, else of the shaders; Apple's GPUs do FP16 at the FP32 rate."""
+    matrix = row["bf16_matrix_tflops"] or row["fp16_matrix_tflops"] or row["fp16_vector_tflops"]
+    return matrix or (row["fp32_tflops"] if row["vendor"] == "apple" else "")
 
 
 def find_card(name: str, specs: Sequence[CardSpec]) -> CardSpec | None:
@@ -102,18 +88,18 @@ def find_card(name: str, specs: Sequence[CardSpec]) -> CardSpec | None:
     Every word that tells must be in the model's name; memory in ``name`` must agree within a tenth. Of several, the one with the
     fewest further words is taken; of equals, the slowest memory, so that a vague name never promises too much.
     """
-    words, memory = _words(name)
-    if not words:
+    wanted, memory = words(name)
+    if not wanted:
         return None
     found: list[tuple[tuple[float, float, float], CardSpec]] = []
     for spec in specs:
-        own, own_memory = _words(spec.model)
-        if not words <= own:
+        own, own_memory = words(spec.model)
+        if not wanted <= own:
             continue
         size = (spec.memory_bytes or 0) / GIB or own_memory or 0.0
         if memory and size and abs(size - memory) > memory * 0.1:
             continue
-        surplus = len(own - words)
+        surplus = len(own - wanted)
         found.append(
             ((surplus, spec.bandwidth_bytes_s or 0.0, -size if memory is None and spec.unified else size), spec)
         )
@@ -133,19 +119,6 @@ def without_slices(name: str) -> tuple[str, int]:
 def with_memory(spec: CardSpec, memory_bytes: int | None) -> CardSpec:
     """The same model with the memory that was seen on the real card."""
     return spec if memory_bytes is None else replace(spec, memory_bytes=memory_bytes)
-
-
-def _words(name: str) -> tuple[frozenset[str], float | None]:
-    text = re.sub(r"\d+\s*-?\s*core", " ", re.sub(r"[\u2010-\u2015]", "-", name.lower()))
-    memory = None
-    match = re.search(r"(?<![a-z0-9.])(\d+(?:\.\d+)?)\s*g(?:i?b)?\b", text)
-    if match:
-        memory = float(match[1])
-        text = text[: match.start()] + " " + text[match.end() :]
-    text = re.sub(r"\bsxm\d?\b", "sxm", text)
-    text = re.sub(r"\b(rtx|gtx|rx|arc|quadro)(?=\d)", r"\1 ", text)
-    pieces = re.findall(r"[a-z]+\d*[a-z]*\d*|\d+[a-z]*", text)
-    return frozenset(piece for piece in pieces if piece not in _NOISE), memory
 
 
 def _scaled(text: str, factor: float) -> float | None:

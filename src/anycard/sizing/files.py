@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from anycard.cards.specs import rows
 from anycard.errors import NotFoundError
 from anycard.sizing.cardspec import CardSpec, find_card, parse_card_rows
 from anycard.sizing.config import ConfigError, scheme_from_config, shape_from_config
@@ -263,8 +263,7 @@ def _table() -> dict[str, Any]:
 @cache
 def card_specs() -> tuple[CardSpec, ...]:
     """The shipped table of cards, with a source a row."""
-    text = resources.files("anycard.sizing").joinpath("data/cards.csv").read_text("utf-8")
-    return parse_card_rows(csv.DictReader(text.splitlines()))
+    return parse_card_rows(rows())
 
 
 def card_by_name(name: str) -> CardSpec:
