@@ -146,12 +146,14 @@ class Books(RuleBasedStateMachine):
         actions.hold(turn, self.pick(data, list(self.board.jobs.values())), held, "ana")
         self.commit(turn)
 
-    @precondition(lambda self: any(job.failed for job in self.board.jobs.values()))
+    @precondition(lambda self: any(job.failed or job.cancelled for job in self.board.jobs.values()))
     @rule(data=st.data())
     def retry(self, data: st.DataObject) -> None:
-        job = self.pick(data, [job for job in self.board.jobs.values() if job.failed])
+        job = self.pick(data, [job for job in self.board.jobs.values() if job.failed or job.cancelled])
         turn = self.turn()
-        actions.retry(turn, self.board, job, sorted(job.failed), "ana")
+        asked = sorted({*job.failed, *job.cancelled})
+        actions.retry(turn, self.board, job, asked, "ana")
+        actions.retry(turn, self.board, job, asked, "ana")  # asked twice at once counts once
         self.commit(turn)
 
     def note_ended(self, job: OpenJob) -> None:
@@ -166,6 +168,7 @@ class Books(RuleBasedStateMachine):
             assert len(set(waiting)) == len(waiting) and not set(waiting) & set(running)
             assert (len(waiting), len(running)) == (job.counts.queued, job.counts.running)
             assert job.counts.total == job.n_items
+            assert (len(job.failed), len(job.cancelled)) == (job.counts.failed, job.counts.cancelled)
             assert job.counts.open or job.running, "a job without open items has ended"
 
     @invariant()
@@ -192,7 +195,9 @@ class Books(RuleBasedStateMachine):
     @invariant()
     def queue_is_sorted_and_whole(self) -> None:
         assert self.board.queue == sorted(self.board.queue)
-        assert {job_id for _, job_id in self.board.queue} == {job.id for job in self.board.jobs.values() if job.counts.queued}
+        assert {job_id for _, job_id in self.board.queue} == {
+            job.id for job in self.board.jobs.values() if job.counts.queued
+        }
 
     @invariant()
     def events_tell_each_start_and_end_once(self) -> None:

@@ -45,7 +45,11 @@ def end(exit_code: int | None, *, tail: str = "", **more: object) -> tuple[EndRe
         ({"exit_code": 1, "tail": CUDA}, EndReason.OUT_OF_MEMORY, "CUDA out of memory"),
         ({"exit_code": 1, "tail": "x\nMemoryError\n"}, EndReason.OUT_OF_MEMORY, "host memory"),
         ({"exit_code": 137, "out_of_memory": True}, EndReason.OUT_OF_MEMORY, "host memory"),
-        ({"exit_code": 1, "tail": "Unable to determine the device handle for GPU: GPU is lost.\n"}, EndReason.CARD_LOST, "GPU is lost"),
+        (
+            {"exit_code": 1, "tail": "Unable to determine the device handle for GPU: GPU is lost.\n"},
+            EndReason.CARD_LOST,
+            "GPU is lost",
+        ),
         ({"exit_code": 1, "tail": CUDA, "cards_lost": ("nvidia:a",)}, EndReason.CARD_LOST, "nvidia:a"),
         ({"exit_code": 143, "stopped_for": EndReason.TIME_LIMIT}, EndReason.TIME_LIMIT, "time limit"),
         ({"exit_code": 143, "stop_reason": EndReason.CANCELLED}, EndReason.CANCELLED, "cancelled"),
@@ -54,8 +58,16 @@ def end(exit_code: int | None, *, tail: str = "", **more: object) -> tuple[EndRe
         ({"exit_code": None, "lost": True, "this_boot": False}, EndReason.HOST_LOST, "restarted"),
         ({"exit_code": None, "start_failure": "there is no program nope"}, EndReason.START_FAILED, "nope"),
         ({"exit_code": 3, "is_setup": True}, EndReason.SETUP_FAILED, "code 3"),
-        ({"exit_code": 1, "tail": "OSError: [Errno 28] No space left on device\n"}, EndReason.PROGRAM_ERROR, "No space"),
-        ({"exit_code": 1, "tail": "OSError: [Errno 28] No space left on device\n", "disk_is_full": True}, EndReason.DISK_FULL, "full"),
+        (
+            {"exit_code": 1, "tail": "OSError: [Errno 28] No space left on device\n"},
+            EndReason.PROGRAM_ERROR,
+            "No space",
+        ),
+        (
+            {"exit_code": 1, "tail": "OSError: [Errno 28] No space left on device\n", "disk_is_full": True},
+            EndReason.DISK_FULL,
+            "full",
+        ),
         # words about memory in a log that ended well mean nothing, and so does a warning that resembles the error
         ({"exit_code": 0, "tail": CUDA}, EndReason.SUCCEEDED, ""),
         ({"exit_code": 2, "tail": "saw 3 MemoryErrors yesterday\nbad flag\n"}, EndReason.PROGRAM_ERROR, "bad flag"),
@@ -88,4 +100,6 @@ def test_waits_double_and_exit_codes_choose() -> None:
     waits = [next_try(EndReason.PROGRAM_ERROR, 33, rule, budget_used=used, free_used=0) for used in range(3)]
     assert [again.wait_s for again in waits if again] == [10.0, 20.0, 40.0]
     assert next_try(EndReason.PROGRAM_ERROR, 34, rule, budget_used=0, free_used=0) is None
-    assert next_try(EndReason.OUTCOME_UNKNOWN, None, RetryRule(times=3), budget_used=0, free_used=0) is None, "only if asked"
+    assert next_try(EndReason.OUTCOME_UNKNOWN, None, RetryRule(times=3), budget_used=0, free_used=0) is None, (
+        "only if asked"
+    )

@@ -162,9 +162,9 @@ def test_load_open_brings_all_that_is_not_over_and_nothing_else(store: Store, ro
         found = queries.load_open(connection)
     assert [row["id"] for row in found.jobs] == [2, 3]
     assert found.jobs[0]["spec_json"].startswith("{")
-    assert [(row["job_id"], row["item"]) for row in found.items] == [(2, 1), (2, 2), (2, 4), (3, 0), (3, 1)]
-    assert [row["id"] for row in found.attempts] == [11, 20, 12, 21]
-    assert [row["id"] for row in found.grants] == [11, 12, 20, 21]
+    assert [(row["job_id"], row["item"]) for row in found.items] == [(2, 1), (2, 2), (2, 3), (2, 4), (3, 0), (3, 1)]
+    assert [row["id"] for row in found.attempts] == [11, 20, 12, 13, 21]
+    assert [row["id"] for row in found.grants] == [11, 12, 13, 20, 21]
 
 
 def test_load_open_of_an_empty_store(store: Store) -> None:

@@ -50,13 +50,17 @@ def retry(turn: Turn, board: Board, job: OpenJob, items: Sequence[int], by: str)
         if item in job.failed:
             del job.failed[item]
             job.counts.failed -= 1
-        else:
+        elif item in job.cancelled:
+            job.cancelled.remove(item)
             job.counts.cancelled -= 1
+        else:
+            continue  # somebody else was quicker
         note = job.note(item)
         note.budget_used = note.free_used = 0
         lifecycle.queue_again(turn, board, job, item, turn.now.utc_s, None)
-        turn.item(job, item, end_reason=None, exit_code=None)
+        turn.item(job, item, end_reason=None, exit_code=None, fresh_from=note.attempts)
     job.reopened = True
+    job.prepare_used = 0
     turn.event("job.retried", job, items=list(items[:1000]), count=len(items), by=by)
     turn.counts(job, ended_at=None)
     board.requeue(job)

@@ -171,6 +171,7 @@ def _record(turn: Turn, submission: Submission, job: OpenJob, position: int) -> 
                 "started_at": None,
                 "ended_at": None,
                 "run_s": None,
+                "fresh_from": None,
             },
         )
     turn.event("job.submitted", job, name=spec.name, items=job.n_items, held=job.held, priority=spec.priority)

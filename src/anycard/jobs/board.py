@@ -73,12 +73,14 @@ class OpenJob:
     running: dict[int, Attempt] = field(default_factory=dict)  # by item, PREPARE included
     notes: dict[int, ItemNote] = field(default_factory=dict)
     failed: dict[int, dict[str, Any]] = field(default_factory=dict)  # rows of failed.json
+    cancelled: set[int] = field(default_factory=set)
     upstream: set[int] = field(default_factory=set)  # jobs still waited for
     first_granted: Instant | None = None
     max_asked: bool = False  # stopped for `release: max`
     prepare_key: str | None = None  # what must be prepared before items start; None: nothing
     prepared: bool = True
     prepare_tries: int = 0
+    prepare_used: int = 0  # of the retries that the file allows
     prepare_not_before: float = 0.0
     reopened: bool = False  # by `retry` after it had ended
 

@@ -134,6 +134,7 @@ class Dispatcher:
         self._startable = Startable()
         self._dirty.clear()
         self._dirty.update(self.board.jobs)
+        self.machine.locks.close()
         for attempt in self.board.attempts.values():
             self.machine.locks.take(attempt.allocation.card_ids)
         orders = resume_orders(self.board, self._order, self.paths)
@@ -207,9 +208,12 @@ class Dispatcher:
         except (DiskFullError, OSError) as error:
             if not self.machine.note_disk_full(error):
                 raise _as_unavailable(error) from error
-            for work in turn.files:  # the reserve was freed: once more
-                work()
-            self.store.commit(turn.changes)
+            try:  # the reserve was freed: once more
+                for work in turn.files:
+                    work()
+                self.store.commit(turn.changes)
+            except OSError as again:
+                raise _as_unavailable(again) from again
 
     async def _effects(self, turn: Turn) -> None:
         if turn.starts:

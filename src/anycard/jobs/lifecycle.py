@@ -351,6 +351,7 @@ def finish_item(
     """An item's last word, when it did not succeed. Its place in the counts (queued or running) was already given back."""
     if state is ItemState.CANCELLED:
         job.counts.cancelled += 1
+        job.cancelled.add(item)
     else:
         job.counts.failed += 1
         job.failed[item] = {
@@ -404,8 +405,9 @@ def _after_prepare(
         return
     rule = job.spec.retry
     tries = job.prepare_tries
-    again = next_try(reason, exit_code, rule, budget_used=tries - 1, free_used=tries - 1)
+    again = next_try(reason, exit_code, rule, budget_used=job.prepare_used, free_used=job.prepare_used)
     if again is not None:
+        job.prepare_used += 1
         job.prepare_not_before = turn.now.utc_s + again.wait_s
         return
     if reason is EndReason.CANCELLED:

@@ -102,6 +102,7 @@ def _job(row: Row, items: Sequence[Row], tries: Mapping[int, list[Row]]) -> Open
         prepare_key=prepare_key,
         prepared=prepare_key is None or any(one["end_reason"] == EndReason.SUCCEEDED for one in prepares),
         prepare_tries=max((one["number"] for one in prepares), default=0),
+        prepare_used=sum(one["state"] == "ended" for one in prepares),
     )
     for item in items:
         number = item["item"]
@@ -112,6 +113,8 @@ def _job(row: Row, items: Sequence[Row], tries: Mapping[int, list[Row]]) -> Open
                 job.delay(number, item["not_before"])
             else:
                 job.ready.append(number)
+        elif item["state"] == ItemState.CANCELLED:
+            job.cancelled.add(number)
         elif item["state"] == ItemState.FAILED:
             job.failed[number] = _failed(job, item, tries.get(number, []))
     return job
@@ -121,7 +124,7 @@ def _note(item: Row, tries: Sequence[Row]) -> ItemNote:
     """Ended tries used up their retries: those that are nobody's fault none of the budget."""
     note = ItemNote(attempts=item["attempts"], run_s=item["run_s"] or 0.0, started_at=item["started_at"])
     for one in tries:
-        if one["state"] != "ended" or one["end_reason"] is None:
+        if one["state"] != "ended" or one["end_reason"] is None or one["number"] <= (item["fresh_from"] or 0):
             continue
         if CONSEQUENCES[EndReason(one["end_reason"])].retry == "free":
             note.free_used += 1

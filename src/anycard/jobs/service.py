@@ -249,8 +249,7 @@ class Jobs:
                 if closed is None:
                     raise ConflictError("job {job} ended a moment ago", hint="try again", job=job_id)
                 job = board.jobs[job_id] = closed
-            still = [number for number in chosen if number in job.failed or job.counts.cancelled]
-            actions.retry(turn, board, job, still, caller.user)
+            actions.retry(turn, board, job, chosen, caller.user)
 
         await self._dispatcher.ask(apply)
         return await self.job(job_id)

@@ -32,7 +32,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class OpenState:
-    """What is not over yet. ``items``: of open jobs, all but the succeeded and cancelled ones (the failed ones too: failed.json names
+    """What is not over yet. ``items``: of open jobs, all but the succeeded ones (the failed ones too: failed.json names
     them). ``attempts``: every one, ended ones too, of those items and of item -1 (a job's preparation), by number; a retry rule counts
     them. ``grants``: of those attempts."""
 
@@ -191,7 +191,7 @@ def load_open(connection: Connection) -> OpenState:
         select(jobs.c.id).where(jobs.c.state.not_in(ENDED_JOB_STATES))
     )  # the inner one reads only the index
     open_ids = select(jobs.c.id).where(is_open)
-    kept = and_(items.c.job_id.in_(open_ids), items.c.state.not_in(("succeeded", "cancelled")))
+    kept = and_(items.c.job_id.in_(open_ids), items.c.state != "succeeded")
     tried = select(items.c.job_id, items.c.item).where(kept, items.c.attempts > 0).subquery()
     of_items = select(attempts).join(tried, and_(attempts.c.job_id == tried.c.job_id, attempts.c.item == tried.c.item))
     of_preparation = select(attempts).where(attempts.c.job_id.in_(open_ids), attempts.c.item == -1)

@@ -57,6 +57,7 @@ items = Table(
     Column("started_at", Float),  # first attempt
     Column("ended_at", Float),
     Column("run_s", Float),  # of all attempts together, by the boot clock
+    Column("fresh_from", Integer),  # attempts up to this number do not count as retries: a person asked for more
     Index("ix_items_job_id_state", "job_id", "state"),
 )
 

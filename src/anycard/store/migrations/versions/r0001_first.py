@@ -87,6 +87,7 @@ def upgrade() -> None:
         sa.Column("started_at", sa.Float()),
         sa.Column("ended_at", sa.Float()),
         sa.Column("run_s", sa.Float()),
+        sa.Column("fresh_from", sa.Integer()),
         sa.PrimaryKeyConstraint("job_id", "item", name=op.f("pk_items")),
     )
     op.create_index("ix_items_job_id_state", "items", ["job_id", "state"], unique=False)
