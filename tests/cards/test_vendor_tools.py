@@ -30,7 +30,7 @@ from anycard.cards.vendors import (
 )
 from anycard.host import probes
 from anycard.host.bundle import Bundle
-from anycard.host.host import CommandResult
+from anycard.host.host import CommandResult, NodeStat
 from anycard.host.live import LiveHost
 from anycard.host.recorded import RecordedHost
 from anycard.model.card import Card, Health
@@ -165,6 +165,17 @@ def test_the_second_die_of_a_board_has_no_power_and_its_own_health(machine: Make
     assert [card.health for card in ascend.find(host)] == [Health.OK, Health.UNKNOWN]
     assert [reading.power_w for reading in ascend.read(host)] == [163.6, None]
     assert ascend.read(host)[1].memory_used_bytes == 57784 * MIB
+
+
+def test_programs_ask_for_an_ascend_chip_by_its_logical_id(machine: MakeHost) -> None:
+    """In a container that was given one chip of eight its physical id stays, and names the device node."""
+    mapping = "NPU ID   Chip ID   Chip Logic ID   Chip Phy-ID   Chip Name\n2        0         0               4             Ascend910\n"
+    host = machine(
+        {"npu-smi info": "npu-26.txt", "npu-smi info -m": mapping},
+        nodes={path: NodeStat(0o20660, "HwHiAiUser", "HwHiAiUser") for path in ("/dev/davinci0", "/dev/davinci4")},
+    )
+    (card,) = ascend.find(host)
+    assert (card.index, card.device_nodes) == (0, ("/dev/davinci4",))
 
 
 def test_rocm_smi_where_amd_smi_is_not(machine: MakeHost) -> None:

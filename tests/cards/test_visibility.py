@@ -24,6 +24,7 @@ def test_a_job_without_a_card_sees_none_of_any_vendor() -> None:
             "ROCR_VISIBLE_DEVICES": "",
             "HIP_VISIBLE_DEVICES": "-1",  # empty means unset there
             "ZE_AFFINITY_MASK": "65535",  # so it does here
+            "ONEAPI_DEVICE_SELECTOR": "!level_zero:*;!opencl:gpu",
             "ASCEND_RT_VISIBLE_DEVICES": "-1",
             "MUSA_VISIBLE_DEVICES": "-1",
             "MLU_VISIBLE_DEVICES": "-1",
@@ -54,6 +55,15 @@ def test_rocm_counts_what_its_first_filter_left() -> None:
 def test_ascend_in_ascending_order_and_its_torch_device() -> None:
     env = visibility_env(tuple(Card(f"ascend:{i}", "ascend", "Ascend 910B4", index=i) for i in (10, 2)))
     assert (env["ASCEND_RT_VISIBLE_DEVICES"], env["ANYCARD_DEVICE"]) == ("2,10", "npu")
+
+
+def test_intel_by_bus_order_and_whole_cards() -> None:
+    env = visibility_env(tuple(Card(f"intel:{i}", "intel", "Arc B580", index=i) for i in (2, 1)))
+    assert (env["ZE_AFFINITY_MASK"], env["ANYCARD_DEVICE"]) == ("1,2", "xpu")
+    assert env["ZE_ENABLE_PCI_ID_DEVICE_ORDER"] == "1"  # else the discrete cards come first
+    assert env["ZE_FLAT_DEVICE_HIERARCHY"] == "COMPOSITE"  # else a Max card's tiles are counted
+    assert env["ONEAPI_DEVICE_SELECTOR"] == "!opencl:gpu"
+    assert "ZE_ENABLE_PCI_ID_DEVICE_ORDER" not in visibility_env((nvidia(0, "GPU-a"),))
 
 
 def test_the_uuids_are_those_that_the_driver_knows(nvml: NvmlStandin) -> None:

@@ -5,9 +5,18 @@ What hides everything differs, and an empty value is not always it:
 - CUDA: empty means no card (CUDA programming guide, environment variables).
 - ROCm: ROCR_VISIBLE_DEVICES empty means no card (ROCR-Runtime, RvdFilter::SelectZeroDevices); HIP takes an empty HIP_VISIBLE_DEVICES for
   unset and then looks at CUDA_VISIBLE_DEVICES, but stops at the first index that it does not know: -1 (clr, rocdevice.cpp).
-- Level Zero takes an empty ZE_AFFINITY_MASK for unset, and passes over numbers that are no card (compute-runtime, parseAffinityMask).
-- CANN drops every id that is no card, and demands ascending order (vllm-ascend #10227, Trinity-RFT #618). MUSA, MLU, TOPS and XPU follow
-  CUDA's rule that an unknown index ends the list; not tried on such cards.
+- Level Zero takes an empty ZE_AFFINITY_MASK for unset, and passes over numbers that are no card (compute-runtime, parseAffinityMask). It
+  numbers cards by bus address only under ZE_ENABLE_PCI_ID_DEVICE_ORDER=1 (compute-runtime, sortNeoDevices), and counts each tile of a Max
+  card as a device unless the hierarchy is COMPOSITE (Level Zero specification, ZE_FLAT_DEVICE_HIERARCHY). The mask means nothing to
+  OpenCL, through which SYCL finds the same cards: ONEAPI_DEVICE_SELECTOR discards those; discarding filters alone accept all else
+  (DPC++, device_filter.cpp).
+- CANN reads ids up to the first that is none and takes ascending order alone; an id is the chip's logical one (CANN 8.5, environment
+  variable reference; CANN 6.3 names -1 as one that ends the list).
+- MUSA_VISIBLE_DEVICES (vllm and sglang for MUSA), MLU_VISIBLE_DEVICES (Ray's manager for MLU), TOPS_VISIBLE_DEVICES (vllm for GCU) and
+  XPU_VISIBLE_DEVICES (vllm-kunlun, FastDeploy) are the names that public code sets; that an unknown index ends their list, as CUDA's does,
+  was not tried on such cards.
+- MetaX and Iluvatar take CUDA_VISIBLE_DEVICES. MetaX has MACA_VISIBLE_DEVICES too; what both mean
+  together is written nowhere, so one is set.
 """
 
 from __future__ import annotations
@@ -67,10 +76,22 @@ def visibility_env(cards: Sequence[Card]) -> dict[str, str]:
     PyTorch device of the first card, ``cpu`` without one. Apple's card cannot be hidden: Metal has no such variable."""
     held = [card for card in cards if card.is_accelerator]
     env = {variable.name: _value(variable, held) for variable in _VARIABLES}
+    env |= _intel(any(card.vendor == "intel" for card in held))
     if any(card.vendor == "nvidia" for card in held):
         env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # the order of nvidia-smi
     env["ANYCARD_DEVICE"] = _TORCH_DEVICE.get(held[0].vendor, "cpu") if held else "cpu"
     return env
+
+
+def _intel(held: bool) -> dict[str, str]:
+    """What makes the numbers in ZE_AFFINITY_MASK ours, and keeps OpenCL from going round it."""
+    if not held:
+        return {"ONEAPI_DEVICE_SELECTOR": "!level_zero:*;!opencl:gpu"}
+    return {
+        "ONEAPI_DEVICE_SELECTOR": "!opencl:gpu",
+        "ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1",
+        "ZE_FLAT_DEVICE_HIERARCHY": "COMPOSITE",
+    }
 
 
 def _value(variable: _Variable, held: Iterable[Card]) -> str:

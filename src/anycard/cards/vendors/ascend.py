@@ -59,9 +59,11 @@ def _finished(
     programs: tuple[tuple[int, int | None], ...],
     version: str | None,
 ) -> Seen:
-    """``npu-smi info -m`` knows the logical id and the full name, where the table has neither."""
+    """``npu-smi info -m`` knows the logical id, by which programs ask for a chip, and the full name; the table has the physical id, by
+    which its device node is called, or none at all."""
     logical, name = mapped or (None, "")
-    index = seen.index if seen.index >= 0 else logical if logical is not None else at
+    physical = seen.index if seen.index >= 0 else None
+    index = next(number for number in (logical, physical, at) if number is not None)
     model = name or seen.model
     return replace(
         seen,
@@ -69,7 +71,7 @@ def _finished(
         model=f"Ascend {model}" if model[:1].isdigit() else model or "Ascend NPU",
         place=f"npu{place[0]}-chip{place[1]}",
         driver=version,
-        device_nodes=(f"/dev/davinci{index}", "/dev/davinci_manager"),
+        device_nodes=(f"/dev/davinci{index if physical is None else physical}", "/dev/davinci_manager"),
         processes=programs,
     )
 
