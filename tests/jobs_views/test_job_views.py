@@ -122,7 +122,23 @@ def test_an_item_has_exactly_the_fields_of_the_contract(paths: Paths) -> None:
         "cards": ["nvidia:GPU-1"],
         "log": "/h/jobs/7/2.2.log",
         "output": str(paths.output(7, 2)),
+        "progress": None,
     }
+
+
+def test_progress_is_shown_of_a_running_item_and_only_when_it_can_be_read(paths: Paths) -> None:
+    told = paths.checkpoint(7, 2) / "progress.json"
+    told.parent.mkdir(parents=True)
+    running = {**_ITEM, "state": "running"}
+    told.write_text('{"done": 3, "total": 4, "message": "epoch 3", "more": 1}')
+    assert item_json(running, paths)["progress"] == {"done": 3, "total": 4, "message": "epoch 3"}
+    assert item_json({**_ITEM, "state": "failed"}, paths)["progress"] is None
+    for odd in ("", "[1]", '{"done": "x"}', "\udc80", "1" * 9999):
+        told.write_bytes(odd.encode("utf-8", "surrogateescape"))
+        assert item_json(running, paths)["progress"] is None
+    told.unlink()
+    told.symlink_to("/etc/passwd")
+    assert item_json(running, paths)["progress"] is None
 
 
 def test_an_output_is_shown_only_for_a_succeeded_item_that_wrote_some(paths: Paths) -> None:

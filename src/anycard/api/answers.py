@@ -100,6 +100,12 @@ class JobsPage(_Answer):
     next_cursor: str | None
 
 
+class Progress(_Answer):
+    done: float
+    total: float | None
+    message: str | None
+
+
 class Item(_Answer):
     """ITEM: one element of a job; a plain job has one."""
 
@@ -118,6 +124,9 @@ class Item(_Answer):
     cards: list[str]
     log: str | None = Field(description="file of the last attempt")
     output: str | None = Field(description="folder, when it succeeded and wrote any")
+    progress: Progress | None = Field(
+        description="of a running item, as its program tells it (anycard.checkpoint.progress)"
+    )
 
 
 class ItemsPage(_Answer):

@@ -75,7 +75,7 @@ def _items(client: Client, job: Json, all_items: bool, out: Callable[[str], None
         if more > 0:
             out(_("  {count} more: anycard job {id} --all", count=more, id=job["id"]))
     elif listed and (why := words.reason(listed[0])) and why != words.reason(job):
-        _field(out, _("why"), why)
+        _field(out, _("progress") if listed[0].get("progress") else _("why"), why)
     logs = [item["log"] for item in listed if item.get("log")]
     if logs:
         _field(out, _("logs"), safe(logs[0] if len(logs) == 1 else os.path.commonpath(logs) + "/"))

@@ -52,6 +52,8 @@ def state(slug: str, *, held: bool = False) -> str:
 
 def reason(thing: Json) -> str:
     """Why a job waits or ended, or an item did, translated; an empty string when there is nothing to say."""
+    if thing.get("progress"):
+        return progress(thing["progress"])
     if thing.get("reason_msgid"):
         return sentence(thing["reason_msgid"], thing.get("reason_params"))
     if thing.get("reason"):
@@ -60,6 +62,13 @@ def reason(thing: Json) -> str:
     if slug and slug != "succeeded":
         return _(_END_REASONS[slug]) if slug in _END_REASONS else safe(slug)
     return ""
+
+
+def progress(told: Json) -> str:
+    """How far a running program says it is: ``12/60, epoch 12``."""
+    total = told.get("total")
+    text = f"{told['done']:g}" + (f"/{total:g}" if total is not None else "")
+    return f"{text}, {safe(told['message'])}" if told.get("message") else text
 
 
 def sooner(job: Json) -> str:

@@ -49,6 +49,7 @@ def retry(turn: Turn, board: Board, job: OpenJob, items: Sequence[int], by: str)
     for item in items:
         if item in job.failed:
             del job.failed[item]
+            job.failed_why.pop(item, None)
             job.counts.failed -= 1
         elif item in job.cancelled:
             job.cancelled.remove(item)
@@ -62,7 +63,7 @@ def retry(turn: Turn, board: Board, job: OpenJob, items: Sequence[int], by: str)
     job.reopened = True
     job.prepare_used = 0
     turn.event("job.retried", job, items=list(items[:1000]), count=len(items), by=by)
-    turn.counts(job, ended_at=None)
+    turn.counts(job, ended_at=None, reason_json=None)
     board.requeue(job)
 
 

@@ -14,6 +14,7 @@ from anycard.jobs.states import Counts
 from anycard.model.demand import Allocation
 from anycard.model.end_reason import EndReason
 from anycard.model.instant import Instant
+from anycard.model.text import Text
 
 PREPARE = -1  # the item number of a job's prepare attempt: copy of the workdir, mounts, setup; holds no card
 
@@ -73,6 +74,7 @@ class OpenJob:
     running: dict[int, Attempt] = field(default_factory=dict)  # by item, PREPARE included
     notes: dict[int, ItemNote] = field(default_factory=dict)
     failed: dict[int, dict[str, Any]] = field(default_factory=dict)  # rows of failed.json
+    failed_why: dict[int, Text] = field(default_factory=dict)
     cancelled: set[int] = field(default_factory=set)
     upstream: set[int] = field(default_factory=set)  # jobs still waited for
     first_granted: Instant | None = None

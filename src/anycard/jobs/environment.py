@@ -67,6 +67,9 @@ def build(
         env["VIRTUAL_ENV"] = named
         env["PATH"] = f"{named}/bin:{env.get('PATH', '/usr/bin:/bin')}"
         env.pop("PYTHONHOME", None)
+    env.setdefault(
+        "PYTHONUNBUFFERED", "1"
+    )  # else a log that is followed stays empty, and a killed program's last lines are lost
     env.update(dict.fromkeys(_THREAD_VARIABLES, threads))
     env.update(visibility)
     env.update(

@@ -17,6 +17,7 @@ from anycard.jobs.spec import JobSpec
 from anycard.store.prune import remove_tree
 
 _TAIL_BYTES = 16_384
+_PROGRESS_BYTES = 4096
 _LOG_END = b"[anycard] ended "
 STAGED = ".new-"  # begins the name of a folder that is to become a job's
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -129,6 +130,32 @@ def read_tail(path: Path, size: int = _TAIL_BYTES) -> str:
     finally:
         os.close(descriptor)
     return data.decode("utf-8", "replace").replace("\r", "\n").replace("\0", " ")
+
+
+def read_progress(checkpoint: Path) -> dict[str, Any] | None:
+    """What the program last told by ``anycard.checkpoint.progress``: {done, total, message}; None when it told nothing readable. The file
+    is the program's, so only a small plain one with numbers in it counts."""
+    try:
+        descriptor = os.open(checkpoint / "progress.json", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        told = json.loads(os.read(descriptor, _PROGRESS_BYTES))
+    except (OSError, ValueError):
+        return None
+    finally:
+        os.close(descriptor)
+    done = told.get("done") if isinstance(told, dict) else None
+    if not isinstance(done, int | float):
+        return None
+    total, message = told.get("total"), told.get("message")
+    return {
+        "done": done,
+        "total": total if isinstance(total, int | float) else None,
+        "message": message[:200] if isinstance(message, str) else None,
+    }
 
 
 def promote_output(made: Path, output: Path, owner: Owner | None = None) -> None:

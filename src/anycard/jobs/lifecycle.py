@@ -19,7 +19,7 @@ from anycard.jobs.turn import Turn, text_json
 from anycard.model.demand import Allocation
 from anycard.model.end_reason import EndReason
 from anycard.model.instant import rfc3339
-from anycard.model.text import Text
+from anycard.model.text import Param, Text
 
 PREPARE_CPUS = 1.0
 LOST_CARD_GRACE_S = 5.0  # what is on the card cannot be saved any more, and the item should soon run elsewhere
@@ -354,6 +354,8 @@ def finish_item(
         job.cancelled.add(item)
     else:
         job.counts.failed += 1
+        if detail is not None:
+            job.failed_why[item] = detail
         job.failed[item] = {
             "item": item,
             "values": job.values(item),
@@ -426,7 +428,7 @@ def settle(turn: Turn, board: Board, job: OpenJob, paths: Paths) -> None:
     failed = [job.failed[item] for item in sorted(job.failed)]
     if failed or job.reopened:
         turn.files.append(partial(files.write_failed, paths.job(job.id), failed, owner_of(job)))
-    turn.counts(job, ended_at=turn.now.utc_s)
+    turn.counts(job, ended_at=turn.now.utc_s, reason_json=text_json(_why_it_ended(job)))
     counts = job.counts
     turn.event(
         "job.ended",
@@ -442,6 +444,18 @@ def settle(turn: Turn, board: Board, job: OpenJob, paths: Paths) -> None:
         waiting = board.jobs.get(waiting_id)
         if waiting is not None:
             upstream_ended(turn, board, waiting, job.id, state, paths)
+
+
+def _why_it_ended(job: OpenJob) -> Text | None:
+    """The job's reason once it is over: of a plain job its item's, of a batch the first failed one's; None when nothing failed."""
+    first = job.failed[min(job.failed)] if job.failed else None
+    if first is None:
+        return None
+    if job.n_items == 1:
+        return job.failed_why.get(first["item"])
+    why = first["reason"] or first["end_reason"]
+    params: dict[str, Param] = {"failed": len(job.failed), "items": job.n_items, "item": first["item"], "why": why}
+    return Text("{failed} of {items} items failed, the first of them item {item}: {why}", params)
 
 
 def upstream_ended(turn: Turn, board: Board, job: OpenJob, upstream: int, state: JobState, paths: Paths) -> None:

@@ -54,7 +54,7 @@ def classify(
     """
     if status.start_failure is not None:
         reason = EndReason.DISK_FULL if status.disk_full else EndReason.START_FAILED
-        return Outcome(reason, Text("could not start: {why}", {"why": status.start_failure}))
+        return Outcome(reason, status.start_failure)
     code = status.exit_code
     if code == 0:
         return Outcome(EndReason.SUCCEEDED, None)

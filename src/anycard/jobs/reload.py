@@ -116,6 +116,8 @@ def _job(row: Row, items: Sequence[Row], tries: Mapping[int, list[Row]]) -> Open
         elif item["state"] == ItemState.CANCELLED:
             job.cancelled.add(number)
         elif item["state"] == ItemState.FAILED:
+            if item["reason_json"]:
+                job.failed_why[number] = Text.from_json(json.loads(item["reason_json"]))
             job.failed[number] = _failed(job, item, tries.get(number, []))
     return job
 
@@ -134,7 +136,7 @@ def _note(item: Row, tries: Sequence[Row]) -> ItemNote:
 
 
 def _failed(job: OpenJob, item: Row, tries: Sequence[Row]) -> dict[str, Any]:
-    reason = Text.from_json(json.loads(item["reason_json"])) if item["reason_json"] else None
+    reason = job.failed_why.get(item["item"])
     return {
         "item": item["item"],
         "values": job.values(item["item"]),

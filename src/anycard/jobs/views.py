@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from anycard.config import Paths
+from anycard.jobs import files
 from anycard.model.instant import rfc3339
 from anycard.model.text import Text
 from anycard.store.queries import ENDED_JOB_STATES
@@ -76,6 +77,9 @@ def item_json(row: Mapping[str, Any], paths: Paths) -> dict[str, Any]:
         "cards": json.loads(row["cards_json"]) if row["cards_json"] else [],
         "log": f"{row['stem']}.log" if row["stem"] else None,
         "output": str(output) if row["state"] == "succeeded" and output.is_dir() else None,
+        "progress": files.read_progress(paths.checkpoint(row["job_id"], row["item"]))
+        if row["state"] == "running"
+        else None,
     }
 
 
