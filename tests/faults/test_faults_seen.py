@@ -18,6 +18,7 @@ from anycard.jobs.upkeep import Upkeep
 from anycard.model.card import Health
 from anycard.model.end_reason import CONSEQUENCES, EndReason
 from anycard.model.instant import Instant
+from anycard.model.text import Text
 
 
 class Mute(LiveHost):
@@ -56,8 +57,8 @@ def test_before_anybody_looked_nothing_can_be_granted() -> None:
     [
         ({"lost": True, "rebooted": True}, EndReason.HOST_LOST),
         ({"lost": True}, EndReason.OUTCOME_UNKNOWN),
-        ({"start_failure": "No space left on device", "disk_full": True}, EndReason.DISK_FULL),
-        ({"start_failure": "no such program"}, EndReason.START_FAILED),
+        ({"start_failure": Text("No space left on device"), "disk_full": True}, EndReason.DISK_FULL),
+        ({"start_failure": Text("no such program")}, EndReason.START_FAILED),
     ],
 )
 def test_what_the_engine_says_of_an_end(status: dict[str, Any], reason: EndReason) -> None:

@@ -10,6 +10,7 @@ from anycard.jobs.retry import MAX_FREE_RETRIES, next_try
 from anycard.jobs.spec import RetryRule
 from anycard.model.end_reason import CONSEQUENCES, EndReason
 from anycard.model.instant import Instant
+from anycard.model.text import Text
 
 NOW = Instant(10.0, 10.0, "boot")
 CUDA = (
@@ -56,7 +57,11 @@ def end(exit_code: int | None, *, tail: str = "", **more: object) -> tuple[EndRe
         ({"exit_code": None, "lost": True}, EndReason.OUTCOME_UNKNOWN, "nobody saw"),
         ({"exit_code": None, "lost": True, "stop_reason": EndReason.CANCELLED}, EndReason.CANCELLED, "cancelled"),
         ({"exit_code": None, "lost": True, "this_boot": False}, EndReason.HOST_LOST, "restarted"),
-        ({"exit_code": None, "start_failure": "there is no program nope"}, EndReason.START_FAILED, "nope"),
+        (
+            {"exit_code": None, "start_failure": Text("there is no program {program}", {"program": "nope"})},
+            EndReason.START_FAILED,
+            "nope",
+        ),
         ({"exit_code": 3, "is_setup": True}, EndReason.SETUP_FAILED, "code 3"),
         (
             {"exit_code": 1, "tail": "OSError: [Errno 28] No space left on device\n"},

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from anycard.model.end_reason import EndReason
 from anycard.model.instant import Instant
+from anycard.model.text import Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class Usage:
 @dataclass(frozen=True, slots=True)
 class AttemptStatus:
     """``exit_code`` is the program's own (128 + n after signal n). ``lost``: ended, yet nobody saw how. ``stopped_for``: why the engine
-    was told, or decided by a deadline or limit, to stop it. ``start_failure``: the program could not be started, in words.
+    was told, or decided by a deadline or limit, to stop it. ``start_failure``: the program could not be started, and why.
     ``limits`` says how limits were held: "cgroup", "watched" or "none". ``rebooted``: lost because the machine started anew.
     ``out_of_memory``: the kernel or the watch ended at least one of its processes for memory. ``disk_full``: the start failed for want
     of space. ``left_behind``: processes that outlived the main program and were ended."""
@@ -92,7 +93,7 @@ class AttemptStatus:
     lost: bool = False
     stopped_for: EndReason | None = None
     out_of_memory: bool = False
-    start_failure: str | None = None
+    start_failure: Text | None = None
     rebooted: bool = False
     disk_full: bool = False
     left_behind: int = 0

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from anycard.engines.local.startwords import start_failure
 from anycard.engines.protocol import AttemptSpec, AttemptStatus, OpenAttempt, Phase, Usage
 from anycard.model.end_reason import EndReason
 from anycard.model.instant import Instant
@@ -51,7 +52,7 @@ def status_from_json(value: Mapping[str, Any], boot_id: str) -> AttemptStatus:
         lost=value["lost"],
         stopped_for=_reason(why),
         out_of_memory=value["out_of_memory"],
-        start_failure=value["start_failure"],
+        start_failure=start_failure(value["start_failure"]),
         rebooted=value["rebooted"],
         disk_full=value["disk_full"],
         left_behind=value["left_behind"],

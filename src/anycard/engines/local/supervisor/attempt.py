@@ -16,13 +16,10 @@ RUNNING = "running"
 DRAINING = "draining"  # the program ended; what it left behind is being ended
 ENDED = "ended"
 
-_REFUSALS = {
-    "cwd-missing": "its folder {cwd!r} does not exist",
-    "cwd-refused": "its folder {cwd!r} may not be entered",
-    "limits-refused": "its control group could not be entered",
-    "program-missing": "the program {program!r} was not found",
-    "program-refused": "{program!r} is not a program that may be run",
-}
+
+def failure(code: str, **params: str | int) -> dict[str, Any]:
+    """A ``start_failure`` as it goes over the socket."""
+    return {"code": code, "params": params}
 
 
 class Attempt:
@@ -60,7 +57,7 @@ class Attempt:
         self.lost = False
         self.rebooted = False
         self.out_of_memory = False
-        self.start_failure: str | None = None
+        self.start_failure: dict[str, Any] | None = None  # code and params: startwords.py puts them into words
         self.disk_full = False
         self.left_behind = 0
         # usage, growing only
@@ -102,10 +99,10 @@ class Attempt:
         """No process of this attempt started before this (clock ticks since boot; a little early where only our clock saw it)."""
         return self.start_ticks or int((self.started_at - 0.1) * TICKS_PER_S)
 
-    def refused(self, code: str) -> str:
-        """``cannot-start CODE`` of the exit file, in words."""
-        template = _REFUSALS.get(code, "its shell could not start it ({code})")
-        return template.format(cwd=self.note.get("cwd"), program=self.note.get("program"), code=code)
+    def refused(self, code: str) -> dict[str, Any]:
+        """``cannot-start CODE`` of the exit file, as a ``start_failure``. Paths are quoted, on one line and without lone surrogates:
+        they go into the store."""
+        return failure(code, cwd=repr(self.note.get("cwd")), program=repr(self.note.get("program")))
 
     def status(self, phase: str, utc: float, boot_s: float) -> dict[str, Any]:
         """The report as it goes over the socket; engine.py makes an AttemptStatus of it."""

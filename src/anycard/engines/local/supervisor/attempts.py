@@ -213,7 +213,7 @@ class Attempts:
         try:
             pid = spawn(spec, attempt.note, self.mark(attempt), self.boot_id, entrances)
         except SpawnError as error:
-            attempt.start_failure = str(error)
+            attempt.start_failure = states.failure(error.code, **error.params)
             attempt.disk_full = error.disk_full
             self._end_unstarted(attempt)
             return
@@ -292,7 +292,7 @@ class Attempts:
             attempt.exit_code = 128 - code if code < 0 else code
             if code == CLAIM_FAILED and started is None:
                 attempt.exit_code = None
-                attempt.start_failure = "its start could not be recorded"
+                attempt.start_failure = states.failure("unrecorded")
                 attempt.disk_full = disk_is_full(attempt.stem)
                 return
             try:

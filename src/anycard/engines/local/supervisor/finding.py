@@ -88,7 +88,7 @@ class Finding:
             return
         # Nobody finishes this claim any more. Draining looks for processes by their mark, so none goes on unseen.
         if attempt.pid is not None and attempt.spec is None and attempt.own:
-            attempt.start_failure = "its start could not be recorded"
+            attempt.start_failure = states.failure("unrecorded")
             attempt.disk_full = disk_is_full(attempt.stem)
         else:
             attempt.lost = True

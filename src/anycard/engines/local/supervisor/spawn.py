@@ -22,20 +22,17 @@ CLAIM_FAILED = 120  # shim.sh: `started` was there already, or could not be writ
 _SIGNALS = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 _LOG_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
 _SHELLS_OWN = frozenset({"IFS", "OPTIND", "PPID", "LINENO"})
-_STEPS = (
-    "entering its control group",
-    "becoming its user",
-    "making its output folder",
-    "opening its log",
-    "starting its shell",
-)
+_STEPS = ("group", "user", "output", "log", "shell")  # of _become_shim, as codes of a start failure
 
 
 class SpawnError(Exception):
-    """Why the attempt could not be started, for a person. ``disk_full``: no space or quota left."""
+    """Why the attempt could not be started: a code with params, which startwords.py puts into words. ``disk_full``: no space or quota
+    left."""
 
-    def __init__(self, text: str, *, disk_full: bool = False) -> None:
-        super().__init__(text)
+    def __init__(self, *, code: str, disk_full: bool = False, **params: str | int) -> None:
+        super().__init__(code)
+        self.code = code
+        self.params = params
         self.disk_full = disk_full
 
 
@@ -81,22 +78,23 @@ def spawn(spec: dict[str, Any], note: dict[str, Any], mark: str, boot_id: str, e
             "/bin/sh", argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=_SIGNALS
         )
     except OSError as error:
-        raise _in_words(error.errno, error.filename) from error
+        raise _of_system("system", error.errno, error.filename) from error
     except ValueError as error:
-        raise SpawnError(f"its arguments or environment hold what no program can be given: {error}") from error
+        raise SpawnError(code="odd-words", reason=str(error)) from error
 
 
-def _in_words(number: int | None, where: str | None) -> SpawnError:
+def _of_system(code: str, number: int | None, where: str | None = None) -> SpawnError:
     if number == errno.E2BIG:
-        return SpawnError("its arguments and environment are larger than the system allows")
+        return SpawnError(code="too-large")
     reason = os.strerror(number or 0)
-    return SpawnError(f"{where}: {reason}" if where else reason, disk_full=number in (errno.ENOSPC, errno.EDQUOT))
+    full = number in (errno.ENOSPC, errno.EDQUOT)
+    return SpawnError(code=code, disk_full=full, reason=f"{where}: {reason}" if where else reason)
 
 
 def _argv(spec: dict[str, Any]) -> list[str]:
     program = [str(part) for part in spec["argv"]]
     if not program:
-        raise SpawnError("there is no command to run")
+        raise SpawnError(code="no-command")
     # Shells drop variables whose names they could not spell, and give a few a value of their own; env(1) hands those on.
     odd = [f"{name}={value}" for name, value in spec["env"].items() if name in _SHELLS_OWN or not _spellable(name)]
     if odd and "=" not in program[0]:
@@ -125,7 +123,7 @@ def _user(uid: int, gid: int | None) -> tuple[int, list[int]]:
         entry = pwd.getpwuid(uid)
     except KeyError:
         if gid is None:
-            raise SpawnError(f"there is no user {uid} on this machine") from None
+            raise SpawnError(code="no-user", uid=uid) from None
         return gid, [gid]
     group = entry.pw_gid if gid is None else gid
     return group, os.getgrouplist(entry.pw_name, group)
@@ -172,7 +170,7 @@ def _fork(
     if failure:
         os.waitpid(pid, 0)
         step, number = failure.split()
-        raise _in_words(int(number), _STEPS[int(step)])
+        raise _of_system(_STEPS[int(step)], int(number))
     return pid
 
 
