@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from called import until
 
 _PATIENCE_S = 60  # how long a terminal may stay without what is awaited before the test counts as failed
 
@@ -38,6 +39,10 @@ class Terminal:
             assert time.monotonic() < deadline, self.screen
             assert self._read(), self.screen
         return self.screen
+
+    def more(self) -> bool:
+        """Reads what comes next; False at the end."""
+        return self._read()
 
     def type(self, keys: bytes) -> None:
         os.write(self._fd, keys)
@@ -96,16 +101,27 @@ def test_ctrl_c_cancels_when_told(cli, sleeper):
     assert _state(cli, sleeper) == "cancelled"
 
 
-def test_ctrl_c_may_follow_on(cli):
-    go = cli.folder / "go"
-    terminal = Terminal(cli, "run", "--", "sh", "-c", f"echo begun; while [ ! -e {go} ]; do sleep 0.1; done; echo done")
-    terminal.until(b"begun")
+def test_following_on_tells_each_line_once_and_nothing_while_the_question_stands(cli):
+    step = f"echo line-$n; while [ ! -e {cli.folder}/go-$n ]; do sleep 0.1; done; touch {cli.folder}/went-$n"
+    program = f"for n in 1 2 3; do {step}; done; echo done"
+    terminal = Terminal(cli, "run", "--", "sh", "-c", program)
+    terminal.until(b"line-1")
     terminal.type(b"\x03")
-    terminal.until(b"[f]ollow")
+    terminal.until(b"[f]ollow on? ")
+    (cli.folder / "go-1").touch()
+    until((cli.folder / "went-1").exists)
+    terminal.type(b"xyz\n")  # none of the answers: asked again
+    terminal.until(b"xyz\r\n\r\njob")
+    while terminal.screen.count(b"[f]ollow on? ") < 2:
+        assert terminal.more(), terminal.screen
+    assert b"line-2" not in terminal.screen
     terminal.type(b"f\n")
-    go.touch()
+    terminal.until(b"line-2")
+    (cli.folder / "go-2").touch()
+    (cli.folder / "go-3").touch()
     assert terminal.end() == 0
-    assert b"done" in terminal.screen
+    said = [line for line in terminal.screen.decode().splitlines() if line.startswith(("line-", "done"))]
+    assert said == ["line-1", "line-2", "line-3", "done"]
 
 
 def test_a_batch_is_drawn_live_and_ends_with_its_summary(cli):

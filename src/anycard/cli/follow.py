@@ -105,6 +105,7 @@ class LogStream:
         self._attempts = 0
         self._over = False
         self._failure: AnycardError | BrokenPipeError | None = None
+        self._writing = threading.Lock()  # held while a piece is written, and by ``pause`` until ``go_on``
         self._thread = threading.Thread(target=self._copy, name="log", daemon=True)
         self._thread.start()
 
@@ -115,6 +116,14 @@ class LogStream:
             self._changed.notify()
             if isinstance(self._failure, BrokenPipeError):
                 raise self._failure
+
+    def pause(self) -> None:
+        """Returns once no piece is half written; none is written until ``go_on``, so that a question stays on its line."""
+        self._writing.acquire()
+
+    def go_on(self) -> None:
+        """Writes what came since ``pause``, and then what comes."""
+        self._writing.release()
 
     def finish(self) -> None:
         """The job is over: returns once everything was copied. Raises what kept it from that."""
@@ -151,8 +160,9 @@ class LogStream:
                     fresh = chunk[max(0, written - seen) :]
                     seen += len(chunk)
                     if fresh:
-                        sys.stdout.buffer.write(fresh)
-                        sys.stdout.buffer.flush()
+                        with self._writing:
+                            sys.stdout.buffer.write(fresh)
+                            sys.stdout.buffer.flush()
                         written = seen
                 return
             except UnavailableError:  # the main thread says so

@@ -28,14 +28,17 @@ class LiveView:
         self._job: Json | None = None
         self._running: dict[int, Json] = {}
         self._failed: dict[int, Json] = {}
-        self._live = Live(console=self._console, get_renderable=self._draw, refresh_per_second=4, transient=True)
+        self._live: Live | None = None
 
     def __enter__(self) -> LiveView:
+        """May be entered again once left: a fresh drawing then, below whatever was written meanwhile."""
+        self._live = Live(console=self._console, get_renderable=self._draw, refresh_per_second=4, transient=True)
         self._live.start()
         return self
 
     def __exit__(self, *_error: object) -> None:
-        self._live.stop()
+        if self._live is not None:
+            self._live.stop()
 
     def update(self, job: Json, items: list[Json]) -> None:
         running, failed = dict(self._running), dict(self._failed)

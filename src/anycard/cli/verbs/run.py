@@ -23,6 +23,7 @@ MORE = N_(
 )
 
 _NOT_STARTED = 127
+_LEAVE, _CANCEL, _FOLLOW = ("", "l", "leave"), ("c", "cancel"), ("f", "follow")
 
 
 class _View(Protocol):
@@ -49,6 +50,8 @@ def run(
     body = build(file, name, env or (), asked)
     client = session.client()
     submitted = submit(client, body)["jobs"]
+    for job in submitted:  # of a pipeline too: all of them are submitted, not only the one that is followed first
+        note(_("job {id} submitted; {hint}", id=job["id"], hint=f"anycard job {job['id']}"))
     try:
         with interruptible():
             jobs = [_follow(client, job, as_json=json) for job in submitted]
@@ -67,17 +70,21 @@ def _follow(client: Client, submitted: Json, *, as_json: bool) -> Json:
     """Follows one job to its end and tells of it; the JOB as it then is. Raises Interrupted when it is left running."""
     number = submitted["id"]
     single = submitted["n_items"] == 1
-    note(_("job {id} submitted; {hint}", id=number, hint=f"anycard job {number}"))
-    progress = note if as_json or single else say
+    log = LogStream(client, number) if single and not as_json else None
+    # One view and one stream, also when Ctrl-C comes in between: each line is told once.
+    view = _view(note if as_json or single else say, live=not as_json and not single)
     while True:
-        log = LogStream(client, number) if single and not as_json else None
         try:
-            job = _watch(client, number, progress, log, live=not as_json)
+            job = _watch(client, number, view, log)
             if log is not None:
                 log.finish()
             break
         except Interrupted as signalled:
+            if log is not None:
+                log.pause()
             _interrupted(client, submitted, signalled)
+            if log is not None:
+                log.go_on()
     if as_json:
         return job
     if not single:
@@ -89,9 +96,9 @@ def _follow(client: Client, submitted: Json, *, as_json: bool) -> Json:
     return job
 
 
-def _watch(client: Client, number: int, out: Callable[[str], None], log: LogStream | None, *, live: bool) -> Json:
+def _watch(client: Client, number: int, view: _View, log: LogStream | None) -> Json:
     job: Json | None = None
-    with _view(out, live=live and log is None) as view:
+    with view:
         for line in watched(client, number):
             job = line["job"]
             view.update(line["job"], line["items"])
@@ -113,10 +120,10 @@ def _interrupted(client: Client, submitted: Json, signalled: Interrupted) -> Non
     number = submitted["id"]
     if signalled.number == signal.SIGINT and sys.stdin.isatty() and sys.stderr.isatty():
         answer = _ask(number)
-        if answer in ("c", "cancel"):
+        if answer in _CANCEL:
             client.cancel(number)
             return
-        if answer in ("f", "follow"):
+        if answer in _FOLLOW:
             return
     look = f"anycard logs -f {number}" if submitted["n_items"] == 1 else f"anycard job {number}"
     note(_("job {id} goes on; look: {look}; end it: anycard cancel {id}", id=number, look=look))
@@ -124,12 +131,16 @@ def _interrupted(client: Client, submitted: Json, signalled: Interrupted) -> Non
 
 
 def _ask(number: int) -> str:
+    """One of the answers below; asks again what is none of them. The end of the input, or a second Ctrl-C, leaves the job running."""
     try:  # around the question too: an impatient second Ctrl-C may come while it is written
-        sys.stderr.write("\n" + _("job {id}: [l]eave it running (Enter), [c]ancel it, or [f]ollow on? ", id=number))
-        sys.stderr.flush()
-        return sys.stdin.readline().strip().lower()
+        while True:
+            sys.stderr.write("\n" + _("job {id}: [l]eave it running (Enter), [c]ancel it, or [f]ollow on? ", id=number))
+            sys.stderr.flush()
+            answer = sys.stdin.readline().strip().lower()
+            if answer in (*_LEAVE, *_CANCEL, *_FOLLOW):
+                return answer
     except KeyboardInterrupt:
-        return "l"
+        return _LEAVE[0]
 
 
 def _own_code(client: Client, job: Json) -> int:
