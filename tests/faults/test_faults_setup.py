@@ -144,3 +144,12 @@ def test_secrets_are_nowhere_but_in_the_program(cli):
     with pytest.raises(UsageError) as refused:
         cli.submit("secrets: {API_KEY: null}\nrun: x\nnum_nodes: 7\n", given={"API_KEY": SECRET})
     assert SECRET not in json.dumps(refused.value.faults) + str(refused.value)
+
+
+def test_open_variables_are_taken_from_where_it_is_submitted(cli):
+    """And nothing else of that environment leaves the submitter's shell."""
+    file = cli.file(
+        "open.yaml", 'name: open\nenvs: {COLOUR: null}\nsecrets: {KEY: null}\nrun: echo "$COLOUR-$KEY-$OTHER_TOKEN."\n'
+    )
+    ran = cli("run", file, env={"COLOUR": "blue", "KEY": "k1", "OTHER_TOKEN": "never"})
+    assert ran.returncode == 0 and b"blue-k1-." in ran.stdout

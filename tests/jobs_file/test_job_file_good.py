@@ -9,7 +9,7 @@ import pytest
 
 from anycard.jobs.file import own_keys, resources
 from anycard.jobs.file import parse as parsing
-from anycard.jobs.file.environment import ALLOWED_PREFIXES
+from anycard.jobs.file.allowed import ALLOWED_PREFIXES
 from anycard.jobs.file.foreach import Count, Files, Lines, Matrix
 from anycard.jobs.file.parse import ParsedJob, parse
 from anycard.jobs.file.resources import Ask

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from anycard.errors import NotFoundError, UsageError
+from anycard.jobs.file.allowed import allowed_environment
 
 _FILE_MAX_BYTES = 16 * 1024**2  # a job file is text that a person wrote; a larger one is a mistake
-
-# What of the submitter's environment goes along: where programs and their interpreters are found, the person, the language, the time zone.
-# Nothing else is sent, so that no token in a shell's environment lands in the store.
-_PASSED = {
-    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TZ", "TMPDIR", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "PYTHONPATH"),
-    *("VIRTUAL_ENV", "CUDA_HOME", "CUDA_PATH", "ROCM_PATH", "MODULEPATH", "LOADEDMODULES"),
-}
-_PASSED_PREFIXES = ("LC_", "CONDA_")
 
 
 def submission(
@@ -34,36 +28,52 @@ def submission(
     given: Mapping[str, str] | None = None,
     submit_key: str | None = None,
 ) -> dict[str, Any]:
-    """One submission: a job ``file`` (or its ``text``, then ``file`` only names it), or a ``command`` as a list of arguments.
+    """One submission: the path of a job ``file`` (or its ``text``, then ``file`` only names it), or a ``command`` as a list of arguments.
 
-    ``cwd`` and ``env`` default to this process's folder and environment, of which only names that say where programs are found, who and in
-    which language is sent. ``options`` are those of the command line ({"cpus": "4", "memory": "8GB", "accelerators": "A100:1",
+    ``cwd`` and ``env`` default to this process's folder and environment, of which only what every program gets and names that stand in the
+    file are sent. ``options`` are those of the command line ({"cpus": "4", "memory": "8GB", "accelerators": "A100:1",
     "priority": 5, "held": True, "time_limit": "2h"}); ``given`` fills variables that the file leaves open. ``submit_key`` makes it
     repeatable: the same key twice is one job.
 
-    Raises NotFoundError for a missing file, UsageError for one that is no text, or text that is not Unicode.
+    Raises NotFoundError for a missing file, UsageError for one that is no text, text that is not Unicode, or a command that is one string.
     """
     if (command is None) == (file is None and text is None):
         raise UsageError("either a job file or a command is submitted")
     body: dict[str, Any] = {
         "name": name,
         "cwd": os.fspath(cwd) if cwd is not None else _folder(),
-        "env": _passed(os.environ if env is None else env),
+        "env": {},
         "umask": _umask() if umask is None else umask,
         "options": dict(options or {}),
         "given": dict(given or {}),
         "submit_key": submit_key or os.urandom(16).hex(),
     }
+    if isinstance(command, str | bytes):  # a sequence too, of its characters
+        raise UsageError(
+            "command is one string; it is a list of arguments: {example}",
+            hint="for a line of shell: ['sh', '-c', line]",
+            example=shlex.split(command) if isinstance(command, str) and _splits(command) else ["python3", "train.py"],
+        )
     if command is not None:
         body["command"] = list(command)
     else:
         body["file"] = text if text is not None else _read(Path(file or ""))
         body["file_name"] = os.fspath(file) if file is not None else "<text>"
+    body["env"] = _passed(os.environ if env is None else env, body.get("file", ""))
     _check_unicode(body)
     return body
 
 
+def _splits(line: str) -> bool:
+    try:
+        return bool(shlex.split(line))
+    except ValueError:
+        return False
+
+
 def _read(file: Path) -> str:
+    if "\n" in os.fspath(file) and not os.path.lexists(file):
+        raise UsageError("file wants the path of a job file, not what is in it", hint="its content: text=...")
     try:
         if file.is_dir():
             raise UsageError("{file} is a folder, not a job file", file=file)
@@ -89,9 +99,12 @@ def _folder() -> str:
         raise UsageError("the folder in which this was called is gone", hint="cd into one that exists") from gone
 
 
-def _passed(env: Mapping[str, str]) -> dict[str, str]:
-    chosen = {name: value for name, value in env.items() if name in _PASSED or name.startswith(_PASSED_PREFIXES)}
-    return {name: value for name, value in chosen.items() if _unicode(value)}
+def _passed(env: Mapping[str, str], file: str) -> dict[str, str]:
+    """What every program gets, and variables whose names stand in the file: it may leave their values to where it is submitted.
+
+    Nothing else leaves this process."""
+    named = set(re.findall(r"[A-Za-z_]\w*", file)) & env.keys()
+    return {**allowed_environment(env), **{name: env[name] for name in named if _unicode(env[name])}}
 
 
 def _umask() -> int:

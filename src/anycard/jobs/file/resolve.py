@@ -16,7 +16,8 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path, PurePath
 from typing import Any
 
-from anycard.jobs.file.environment import Variable, allowed_environment, check_name, is_utf8, values_of
+from anycard.jobs.file.allowed import allowed_environment, is_utf8
+from anycard.jobs.file.environment import Variable, check_name, values_of
 from anycard.jobs.file.faults import Faults, Place, nearest
 from anycard.jobs.file.foreach import Item, expand
 from anycard.jobs.file.nodes import Node, from_option, is_null
