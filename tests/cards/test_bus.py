@@ -229,6 +229,17 @@ def test_amd_by_sysfs_alone_beside_an_nvidia_card(machine: MakeHost) -> None:
     }
 
 
+def test_a_card_in_parts_is_one_card(machine: MakeHost) -> None:
+    nodes = "/sys/class/kfd/kfd/topology/nodes"
+    files = {
+        f"{nodes}/{node}/properties": f"simd_count 152\nlocation_id {where}\ndomain 0\n"
+        for node, where in ((1, 0x500), (2, 0x500), (3, 0x2600))
+    }
+    bus = {"0000:05:00.0": ("1002", "74a1", "120000", "amdgpu"), "0000:26:00.0": ("1002", "74a1", "120000", "amdgpu")}
+    found = amd.find(machine(bus=bus, files=files, folders={nodes: ("1", "2", "3")}))
+    assert [(card.index, card.pci_address) for card in found] == [(0, "0000:05:00.0"), (2, "0000:26:00.0")]
+
+
 def test_amds_tool_gives_names_and_takes_nothing_away_when_it_hangs(machine: MakeHost) -> None:
     argv = ("amd-smi", "static", "--json")
     card = '{"gpu": 7, "asic": {"market_name": "AMD Radeon RX 7800 XT"}, "bus": {"bdf": "0000:03:00.0"}, "driver": {"version": "6.12.12"}}'

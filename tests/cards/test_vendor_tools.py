@@ -340,6 +340,24 @@ def test_a_tool_that_hangs_is_named_and_hides_no_other(tmp_path: Path, monkeypat
     )
 
 
+def test_a_tool_is_run_once_for_several_looks_and_left_alone_after_it_hung(machine: MakeHost) -> None:
+    runs: list[tuple[str, ...]] = []
+
+    class Counting(RecordedHost):
+        def run(self, argv, timeout_s=10.0):  # type: ignore[no-untyped-def]
+            runs.append(tuple(argv))
+            return super().run(argv, timeout_s)
+
+    said = CommandResult(("ixsmi",), 0, (Path(__file__).parent / "outputs" / "ixsmi.txt").read_bytes())
+    hung = CommandResult(("mx-smi",), None, timed_out=True)
+    host = Counting(Bundle(commands={("ixsmi",): said, ("mx-smi",): hung}))
+    for _ in range(3):
+        assert len(iluvatar.find(host)) == len(iluvatar.read(host)) == 2
+        with pytest.raises(VendorFault, match="did not answer"):
+            metax.find(host)
+    assert sorted(runs) == [("ixsmi",), ("mx-smi",)]
+
+
 def test_a_program_that_may_not_be_run_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cnmon").write_text("no program\n")
     (tmp_path / "cnmon").chmod(0o755)

@@ -1,7 +1,8 @@
 """Vendors' command-line tools: run with a time limit, and what is said when one hangs, fails or is not understood.
 
 A vendor's tool takes up to a second of processor time (npu-smi, amd-smi), and a daemon looks every few seconds: an answer is kept for
-MAX_AGE_S on each host.
+MAX_AGE_S on each host, one that only names what sysfs has shown for STATIC_AGE_S. A tool that hung is left alone for HUNG_AGE_S: each try
+holds up everybody's look by TIME_LIMIT_S.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from anycard.model.text import Text
 
 TIME_LIMIT_S = 2.5  # `anycard cards` answers within 3 s whatever hangs
 MAX_AGE_S = 8.0
+STATIC_AGE_S = 3600.0
+HUNG_AGE_S = 60.0
 _SHOWN = 160  # characters of a tool's own words in a sentence
 
 
@@ -40,9 +43,9 @@ class Said:
         return _fault(self.vendor, _UNREADABLE, values)
 
 
-def ask_tool(host: Host, vendor: str, argv: Sequence[str]) -> Said | None:
+def ask_tool(host: Host, vendor: str, argv: Sequence[str], *, max_age_s: float = MAX_AGE_S) -> Said | None:
     """None when there is no such tool. VendorFault when it does not answer in time or may not be run."""
-    result = _run(host, tuple(argv))
+    result = _run(host, tuple(argv), max_age_s)
     tool = argv[0]
     if result.error in ("ENOENT", NOT_RECORDED):
         return None
@@ -65,12 +68,12 @@ _FAILED = N_("{tool} ended with exit code {code}: {line}")
 _UNREADABLE = N_("What {tool} answers is not understood: {line}")
 
 
-def _run(host: Host, argv: tuple[str, ...]) -> CommandResult:
+def _run(host: Host, argv: tuple[str, ...], max_age_s: float) -> CommandResult:
     now = time.monotonic()
     with _lock:
         kept = _answers.setdefault(host, {})
         at, result = kept.get(argv, (0.0, None))
-    if result is None or now - at > MAX_AGE_S:
+    if result is None or now - at > (HUNG_AGE_S if result.timed_out else max_age_s):
         result = host.run(argv, TIME_LIMIT_S)
         with _lock:
             kept[argv] = (time.monotonic(), result)

@@ -10,7 +10,7 @@ from anycard.cards import drm, pci, rocmsmi
 from anycard.cards.pciids import name_of
 from anycard.cards.problem import VendorFault
 from anycard.cards.seen import Seen, known, number, size
-from anycard.cards.tools import Said, ask_tool
+from anycard.cards.tools import MAX_AGE_S, STATIC_AGE_S, Said, ask_tool
 from anycard.host.host import Host
 from anycard.model.card import Card, Reading
 from anycard.units import GIB, MIB
@@ -26,7 +26,7 @@ def find(host: Host) -> tuple[Card, ...]:
     if not devices:
         return tuple(seen.card(host, VENDOR) for seen in _told(host)) if pci.may_have(host, PCI_VENDOR) else ()
     try:
-        told = {seen.pci_address: seen for seen in _told(host)}
+        told = {seen.pci_address: seen for seen in _told(host, STATIC_AGE_S)}
     except VendorFault:
         told = {}
     numbers = _kfd(host)
@@ -86,8 +86,10 @@ def _whole(value: float | None) -> int | None:
 
 
 def _kfd(host: Host) -> dict[str, tuple[int, str | None]]:
-    """PCI address -> (number, gfx name). KFD's order of nodes is the one in which ROCm numbers its cards."""
+    """PCI address -> (number, gfx name). KFD's order of nodes is the one in which ROCm numbers its cards; a card in parts (MI300 in CPX
+    mode) has a node for each, and is known by the first."""
     found: dict[str, tuple[int, str | None]] = {}
+    count = 0
     for node in sorted(host.list_folder(_KFD) or (), key=lambda name: int(name) if name.isdigit() else -1):
         text = host.read(f"{_KFD}/{node}/properties").text or ""
         values = {
@@ -100,19 +102,20 @@ def _kfd(host: Host) -> dict[str, tuple[int, str | None]]:
         target = values.get("gfx_target_version", 0)
         address = pci.of_location(values.get("domain", 0), values.get("location_id", 0))
         gfx = f"gfx{target // 10000}{target // 100 % 100:x}{target % 100:x}" if target else None
-        found[address] = (len(found), gfx)
+        found.setdefault(address, (count, gfx))
+        count += 1
     return found
 
 
 # ---- tools
 
 
-def _told(host: Host) -> tuple[Seen, ...]:
+def _told(host: Host, max_age_s: float = MAX_AGE_S) -> tuple[Seen, ...]:
     """What ``amd-smi`` says, else ``rocm-smi``. VendorFault when one is there and neither can be understood."""
-    said = ask_tool(host, VENDOR, ("amd-smi", "static", "--json"))
+    said = ask_tool(host, VENDOR, ("amd-smi", "static", "--json"), max_age_s=max_age_s)
     cards = _amd_smi(said) if said else None
     if cards is None:
-        other = ask_tool(host, VENDOR, ("rocm-smi", *rocmsmi.ARGUMENTS))
+        other = ask_tool(host, VENDOR, ("rocm-smi", *rocmsmi.ARGUMENTS), max_age_s=max_age_s)
         cards = rocmsmi.cards(other.text, hygon=False) if other else None
         if cards is None and (failed := other or said) is not None:
             raise failed.not_understood()

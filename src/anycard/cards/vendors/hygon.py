@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from anycard.cards import pci, rocmsmi
+from anycard.cards import drm, pci, rocmsmi
 from anycard.cards.seen import Seen
 from anycard.cards.tools import ask_tool
 from anycard.host.host import Host
@@ -34,7 +34,7 @@ def _seen(host: Host) -> tuple[Seen, ...]:
         cards = rocmsmi.cards(said.text, hygon=True)
         if cards:
             return tuple(
-                replace(seen, model=_model(seen.model), device_nodes=("/dev/kfd", f"/dev/dri/card{seen.index}"))
+                replace(seen, model=_model(seen.model), device_nodes=("/dev/kfd", "/dev/mkfd", *_nodes(host, seen)))
                 for seen in cards
             )
         if cards is None:
@@ -42,6 +42,10 @@ def _seen(host: Host) -> tuple[Seen, ...]:
     if fault is not None and pci.scan(host):
         raise fault
     return ()
+
+
+def _nodes(host: Host, seen: Seen) -> tuple[str, ...]:
+    return drm.nodes(host, seen.pci_address) if seen.pci_address else ()
 
 
 def _model(name: str) -> str:

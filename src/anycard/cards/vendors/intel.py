@@ -15,7 +15,7 @@ from anycard.cards import drm, pci
 from anycard.cards.pciids import name_of, shipped_name
 from anycard.cards.problem import VendorFault
 from anycard.cards.seen import Seen, known, number, size
-from anycard.cards.tools import ask_tool
+from anycard.cards.tools import MAX_AGE_S, STATIC_AGE_S, ask_tool
 from anycard.host.host import Host
 from anycard.model.card import Card, Reading
 
@@ -31,7 +31,7 @@ def find(host: Host) -> tuple[Card, ...]:
         listed = _told(host) if pci.may_have(host, PCI_VENDOR) else []
         return tuple(_of_tool(at, values).card(host, VENDOR) for at, values in enumerate(listed))
     try:
-        told = {_address(values): values for values in _told(host)}
+        told = {_address(values): values for values in _told(host, STATIC_AGE_S)}
     except VendorFault:
         told = {}
     return tuple(
@@ -79,9 +79,9 @@ def _clock(host: Host, folder: str, device: pci.PciDevice) -> float | None:
     return number(host.read(f"{card}/gt_act_freq_mhz").text) if card else None
 
 
-def _told(host: Host) -> list[Mapping[str, Any]]:
+def _told(host: Host, max_age_s: float = MAX_AGE_S) -> list[Mapping[str, Any]]:
     """What ``xpu-smi discovery`` says of each card. Kunlunxin's tool has the same name and another answer: nothing then."""
-    said = ask_tool(host, VENDOR, ("xpu-smi", "discovery", "-j"))
+    said = ask_tool(host, VENDOR, ("xpu-smi", "discovery", "-j"), max_age_s=max_age_s)
     if said is None or "XPU-RT" in said.text:
         return []
     try:

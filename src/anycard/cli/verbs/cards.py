@@ -30,12 +30,12 @@ def cards(
         document(seen)
         return 0
     if topology:
-        for line in topology_lines(seen["cards"], seen["links"]):
+        for line in topology_lines(seen["cards"], seen.get("links", ())):
             say(line)
         return 0
     for line in table(card_head(), card_rows(seen["cards"])):
         say(line)
-    for device in seen["other_devices"]:
+    for device in seen.get("other_devices", ()):
         note(other_line(device))
     for problem in seen["problems"]:
         for line in problem_lines(problem):
