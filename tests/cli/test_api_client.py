@@ -104,6 +104,13 @@ def test_errors_are_anycards(client):
         client.submit(command=["true"], cwd="relative")
 
 
+def test_what_is_no_command_or_path_is_refused_before_it_is_sent(client):
+    with pytest.raises(UsageError, match="list of arguments"):
+        client.submit(command="echo hi")
+    with pytest.raises(UsageError, match="path of a job file"):
+        client.submit("name: x\nrun: echo hi\n")
+
+
 def test_names_in_an_address_are_names(client):
     for name in ("../status", "a/b", "?x", "日本", "%2e"):
         with pytest.raises(NotFoundError):

@@ -115,6 +115,9 @@ def test_faults_of_a_job_file_are_said_with_their_place_and_nothing_is_submitted
         (("jobs", "--state", "no-such-state"), 2, "no-such-state"),
         (("jobs", "--stat", "x"), 2, "--state"),
         (("jbs",), 2, "jobs"),
+        (("stop",), 2, "anycard down"),
+        (("run", "python3", "mean.py", "7"), 2, "anycard run -- python3 mean.py 7"),
+        (("submit", "echo", "hi"), 2, "anycard submit -- echo hi"),
         (("wait",), 2, "JOB..."),
         (("submit", "--cpus", "100000", "--", "true"), 2, "CPU"),
         (("submit", "--cpus", "many", "--", "true"), 2, "--cpus"),
@@ -128,6 +131,27 @@ def test_a_mistake_is_answered_in_words(cli, argv, code, word):
     assert word in out.stderr.decode()
     assert b"Traceback" not in out.stderr
     assert out.stdout == b""
+
+
+@pytest.mark.parametrize(
+    ("name", "begins", "hint"),
+    [
+        ("train me.py", "import sys\n", "anycard run -- python3 'train me.py'"),
+        ("go.sh", "echo hi\n", "anycard run -- sh go.sh"),
+        ("simulate", "#!/usr/bin/env python3\n", "anycard run -- ./simulate"),
+    ],
+)
+def test_a_program_in_the_place_of_a_job_file_is_told_apart(cli, name, begins, hint):
+    cli.file(name, begins)
+    out = cli("run", name)
+    assert out.returncode == 2
+    assert "is a program, not a job file" in out.stderr.decode()
+    assert hint in out.stderr.decode()
+
+
+def test_a_job_file_may_begin_as_a_script_does(cli):
+    file = cli.file("self.yaml", "#!/usr/bin/env -S anycard run\nrun: echo itself\n")
+    assert cli("run", file).stdout == b"itself\n"
 
 
 def test_an_error_is_one_json_document_too(cli):

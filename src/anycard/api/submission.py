@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -50,9 +49,8 @@ def submission(
     }
     if isinstance(command, str | bytes):  # a sequence too, of its characters
         raise UsageError(
-            "command is one string; it is a list of arguments: {example}",
-            hint="for a line of shell: ['sh', '-c', line]",
-            example=shlex.split(command) if isinstance(command, str) and _splits(command) else ["python3", "train.py"],
+            "command is a list of arguments, not one string",
+            hint='["python3", "train.py"], or ["sh", "-c", LINE] for a line of shell',
         )
     if command is not None:
         body["command"] = list(command)
@@ -62,13 +60,6 @@ def submission(
     body["env"] = _passed(os.environ if env is None else env, body.get("file", ""))
     _check_unicode(body)
     return body
-
-
-def _splits(line: str) -> bool:
-    try:
-        return bool(shlex.split(line))
-    except ValueError:
-        return False
 
 
 def _read(file: Path) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from anycard.api.client import Client, Json
@@ -13,6 +15,9 @@ from anycard.cli.output import note, safe, sentence
 from anycard.cli.session import session
 from anycard.errors import UsageError
 from anycard.i18n import _
+
+_INTERPRETERS = {".py": "python3", ".sh": "sh", ".bash": "bash"}
+_JOB_FILE_ENDINGS = (".yaml", ".yml")
 
 
 def build(file: str | None, name: str | None, env: Sequence[str], options: dict[str, Any]) -> Json:
@@ -26,7 +31,32 @@ def build(file: str | None, name: str | None, env: Sequence[str], options: dict[
         raise UsageError("nothing to run", hint="anycard run FILE, or anycard run -- COMMAND")
     if file == "-":
         return submission("<stdin>", text=_standard_input(), name=name, options=options, given=given)
+    _no_program(file)
     return submission(file, name=name, options=options, given=given)
+
+
+def _no_program(file: str) -> None:
+    """UsageError for a script or program where a job file belongs: the faults of its "YAML" would help nobody."""
+    by_ending = _INTERPRETERS.get(Path(file).suffix)
+    if (by_ending is not None and Path(file).is_file()) or _begins_as_program(file):
+        words = (by_ending, file) if by_ending is not None else (os.path.join(".", file),)  # noqa: PTH118  Path drops the ./
+        raise UsageError(
+            "{file} is a program, not a job file",
+            hint="anycard run -- {command}",
+            file=file,
+            command=shlex.join(words),
+        )
+
+
+def _begins_as_program(file: str) -> bool:
+    """Whether it begins as a script or an executable does. A job file may begin with #! too, but is called so."""
+    if Path(file).suffix in _JOB_FILE_ENDINGS:
+        return False
+    try:
+        with Path(file).open("rb") as opened:
+            return opened.read(4).startswith((b"#!", b"\x7fELF"))
+    except OSError:  # what is wrong with it is said where it is read
+        return False
 
 
 def submit(client: Client, body: Json) -> Json:

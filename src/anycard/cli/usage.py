@@ -9,10 +9,12 @@ from typing import Any
 from anycard.errors import UsageError
 from anycard.i18n import N_
 
+_EXTRA = N_("too many arguments: {word}")
+_NO_COMMAND = N_("there is no command {word}")
 _FORMS = (
-    (r"No such command '(?P<word>.*)'\.?$", N_("there is no command {word}")),
+    (r"No such command '(?P<word>.*)'\.?$", _NO_COMMAND),
     (r"No such option: (?P<word>\S+)(?: .*)?$", N_("there is no option {word}")),
-    (r"Got unexpected extra argument(?:s|\(s\))? \((?P<word>.*)\)$", N_("too many arguments: {word}")),
+    (r"Got unexpected extra argument(?:s|\(s\))? \((?P<word>.*)\)$", _EXTRA),
     (r"Missing argument '(?P<word>.*)'\.$", N_("argument {word} is missing")),
     (r"Missing option '(?P<word>.*)'\.$", N_("option {word} is missing")),
     (r"Missing command\.$", N_("a command is missing")),
@@ -20,6 +22,9 @@ _FORMS = (
     (r"Option '(?P<word>.*)' requires an argument\.?$", N_("option {word} needs a value")),
     (r"Option '(?P<word>.*)' does not take a value\.?$", N_("option {word} takes no value")),
 )
+_OF_COMMANDS = ("run", "submit")  # verbs that take a command after --
+_STOP = N_("anycard cancel JOB ends a job, anycard down ends the daemon")
+_COMMAND_HINT = N_("to run a command, put -- before it: {call}")
 _HELP = N_("{command} --help lists what there is")
 _NEAREST = N_("did you mean {nearest}? {command} --help lists what there is")
 
@@ -32,11 +37,26 @@ def usage_error(error: Any, verbs: tuple[str, ...]) -> UsageError:
     for pattern, message in _FORMS:
         found = re.match(pattern, text)
         if found:
+            if (
+                ctx is not None
+                and ctx.info_name in _OF_COMMANDS
+                and (call := _as_command(message, ctx, found.groupdict()))
+            ):
+                return UsageError(message, hint=_COMMAND_HINT, call=call, **found.groupdict())
             return _with_hint(message, found.groupdict(), command, _spellings(ctx, message, verbs))
     return UsageError("{text}", hint=_HELP, text=text, command=command)
 
 
+def _as_command(message: str, ctx: Any, fields: dict[str, str]) -> str | None:
+    """How the call reads as that of a command, where ``--`` was forgotten: its first word was then taken for a job file."""
+    if message == _EXTRA and ctx.params.get("file") is not None:
+        return f"{ctx.command_path} -- {ctx.params['file']} {fields['word']}"
+    return None
+
+
 def _with_hint(message: str, fields: dict[str, str], command: str, spellings: list[str]) -> UsageError:
+    if message == _NO_COMMAND and fields["word"] in ("stop", "kill"):
+        return UsageError(message, hint=_STOP, **fields)
     near = difflib.get_close_matches(fields.get("word", ""), spellings, n=1)
     if near:
         return UsageError(message, hint=_NEAREST, nearest=near[0], command=command, **fields)
@@ -46,6 +66,6 @@ def _with_hint(message: str, fields: dict[str, str], command: str, spellings: li
 def _spellings(ctx: Any, message: str, verbs: tuple[str, ...]) -> list[str]:
     if "{word}" in message and "command" in message:
         return list(verbs)
-    if ctx is None or "option" not in message:
+    if ctx is None or "option" not in message or "missing" in message:
         return []
     return [option for param in ctx.command.get_params(ctx) for option in param.opts if option.startswith("-")]
