@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import pytest
 
+from anycard import i18n
 from anycard.cli import main as cli
 
 JOB = """\
@@ -39,7 +40,8 @@ def call(tmp_path, monkeypatch, capsys):
         out, err = capsys.readouterr()
         return int(ended.value.code or 0), out, err
 
-    return run
+    yield run
+    i18n.use("en")
 
 
 def test_fit_prints_one_document(call):
@@ -122,7 +124,11 @@ def test_offers_have_ids_and_ages(call):
     code, out, _ = call("offers", "--offers", "mine.csv", "--json")
     body = json.loads(out)
     assert code == 0
-    assert [one["id"] for one in body["offers"]] == ["mine-hourly", "mine-secondly", "mine-unknown"]
+    assert [one["id"] for one in body["offers"]] == [
+        "mine-hourly",
+        "mine-secondly",
+        "mine-unknown",
+    ]  # what has no price comes last
     assert body["offers"][2]["on_demand_per_h"] is None
     assert body["offers"][0]["age_days"] is not None
 
@@ -157,3 +163,71 @@ def test_a_job_without_a_length_is_priced_for_an_hour_and_says_so(call, tmp_path
     (tmp_path / "bare.yaml").write_text("run: echo hi\nresources: {accelerators: A100}\n")
     _, out, _ = call("quote", "bare.yaml", "--offers", "mine.csv", "--offer", "mine-secondly", "--json")
     assert any("one hour" in text for text in json.loads(out)["assumed"])
+
+
+CPU_JOB = """\
+name: sums
+resources: {cpus: 1}
+run: python sum.py $x
+anycard: {time_limit: 8h, parallel: 2, foreach: {matrix: {x: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]}}}
+"""
+CPU_OFFERS = """\
+provider,instance,card,card_count,cpus,currency,on_demand_per_h,billing_granularity
+Box,four,,0,4,USD,0.10,per second
+Box,one,,0,1,USD,0.02,per second
+Box,card,A100-80GB,1,8,USD,1,per second
+"""
+
+
+@pytest.fixture
+def cpu_job(tmp_path, call):
+    (tmp_path / "sums.yaml").write_text(CPU_JOB)
+    (tmp_path / "boxes.csv").write_text(CPU_OFFERS)
+
+
+@pytest.mark.usefixtures("cpu_job")
+def test_items_run_side_by_side_in_advice_as_in_a_quote(call, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    _, out, _ = call("advise", "sums.yaml", "--offers", "boxes.csv", "--json")
+    hours = {one["place"] if one["place"] == "cpu" else one["offer"]: one["hours"] for one in json.loads(out)["ranked"]}
+    assert hours == {"cpu": 40.0, "box-four": 40.0, "box-one": 80.0}
+    _, out, _ = call("quote", "sums.yaml", "--offers", "boxes.csv", "--offer", "box-one", "--json")
+    assert json.loads(out)["elapsed_s"] == 80 * 3600
+
+
+@pytest.mark.usefixtures("cpu_job")
+def test_advice_for_a_job_without_cards_speaks_of_no_model_and_no_card(call):
+    _, out, err = call("advise", "sums.yaml", "--offers", "boxes.csv")
+    assert "rule of thumb" not in out and "no rented offer" not in out
+    assert "1d16h" in out and "box-four" in out and "as fast as" in err
+
+
+@pytest.mark.usefixtures("cpu_job")
+def test_offers_are_sorted_by_the_price_of_one_card_and_bounded(call):
+    _, out, _ = call("offers", "--offers", "boxes.csv", "--json")
+    assert [one["id"] for one in json.loads(out)["offers"]] == ["box-one", "box-four", "box-card"]
+    _, out, _ = call("offers", "--offers", "boxes.csv", "--sort", "card", "--max-price", "0.05", "--json")
+    assert [one["id"] for one in json.loads(out)["offers"]] == ["box-one"]
+    _, out, _ = call("offers", "--offers", "boxes.csv", "--card", "CPU")
+    assert "box-four" in out and "box-card" not in out
+    assert "SPOT" not in out.splitlines()[0], "nothing is known of spot: no column full of ?"
+    assert call("offers", "--sort", "luck")[0] == 2
+
+
+def test_quote_without_an_offer_says_where_they_are(call):
+    code, _, err = call("quote", "job.yaml")
+    assert code == 2 and "which offer?" in err and "anycard offers lists" in err
+    _, _, err = call("quote", "job.yaml", "--offer", "zzzzzzzz")
+    assert "near it" not in err and "anycard offers lists them" in err
+
+
+def test_answers_are_chinese_throughout_and_json_stays_english(call, monkeypatch):
+    monkeypatch.setenv("ANYCARD_LANG", "zh")
+    _, out, _ = call("fit", "Qwen3-8B", "--card", "RTX 3060 12GB")
+    assert "81.91 亿参数" in out and "权重" in out and "量化为 fp8" in out and "kv_cache" not in out
+    _, out, err = call("advise", "Qwen3-0.6B", "--data-stays", "--tokens", "1000")
+    assert "本机 CPU" in out and "词元" in err and "on the CPU" not in out
+    _, out, _ = call("advise", "Qwen3-0.6B", "--data-stays", "--json", "--tokens", "1000")
+    body = json.loads(out)
+    assert body["assumed"][0] == "1000 tokens are generated one after another"
+    assert "here, on the CPU" in [one["name"] for one in body["ranked"]]

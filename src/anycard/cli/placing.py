@@ -12,6 +12,7 @@ from typing import Any
 from anycard.cli.output import note
 from anycard.errors import NotFoundError, UsageError
 from anycard.i18n import _
+from anycard.model.text import Text
 from anycard.sizing.cardspec import CardSpec, find_card
 from anycard.sizing.files import card_specs, load_model
 from anycard.sizing.speed import decode_speed, training_scale
@@ -23,6 +24,7 @@ _HOUR = 3600.0
 @dataclass(frozen=True, slots=True)
 class Work:
     """``item_s``: one item's run time on ``card`` (None: on whatever it gets). ``assumed``: what nobody said and was taken.
+    ``cpus`` and ``memory_bytes``: of one item, as asked; ``of_model``: a model is run, not a job file.
 
     ``seconds_on(spec)``: one item's run time on another card, None where that cannot be said; ``fits(spec)``: whether it fits.
     """
@@ -34,13 +36,23 @@ class Work:
     card: str | None
     card_count: int
     may_use_cpu: bool
-    assumed: tuple[str, ...]
+    assumed: tuple[Text, ...]
     seconds_on: Callable[[CardSpec], float | None]
     fits: Callable[[CardSpec], bool]
+    cpus: float = 1.0
+    memory_bytes: int | None = None
+    of_model: bool = False
 
     def total_s(self, item_s: float, at_once: int = 1) -> float:
         """All items, so many at once as the job and the place allow."""
         return item_s * math.ceil(self.items / max(1, min(self.parallel, at_once)))
+
+    def at_once(self, cpus: float, memory_bytes: int | None) -> int:
+        """How many items a machine's CPUs and memory (None: unknown) hold at once; 0 when not one."""
+        most = int(cpus // self.cpus) if self.cpus else self.parallel
+        if self.memory_bytes and memory_bytes is not None:
+            most = min(most, memory_bytes // self.memory_bytes)
+        return min(most, self.parallel)
 
 
 def work_of(reference: str, hours: str | None, tokens: int | None, quant: str | None) -> Work:
@@ -64,13 +76,13 @@ def _of_job(path: Path, hours: str | None) -> Work:
     demands = job.resources.demands(Ask())
     asked = next((demand for demand in demands if demand.card_count), demands[0])
     items, parallel = _items(job)
-    assumed: tuple[str, ...] = ()
+    assumed: tuple[Text, ...] = ()
     if hours is not None:
         seconds = length(hours, "--hours")
     elif job.own.time_limit_s:
-        seconds, assumed = job.own.time_limit_s, ("item_s: the job's time limit",)
+        seconds, assumed = job.own.time_limit_s, (Text("an item runs for the job's time limit"),)
     else:
-        seconds, assumed = _HOUR, ("item_s: one hour, as nobody said (--hours)",)
+        seconds, assumed = _HOUR, (Text("an item runs one hour, as nobody said (--hours)"),)
     base = find_card(asked.card, card_specs()) if asked.card else None
     least = asked.card_memory_bytes or (base.memory_bytes if base else None) or 0
 
@@ -93,6 +105,8 @@ def _of_job(path: Path, hours: str | None) -> Work:
         assumed=assumed,
         seconds_on=seconds_on,
         fits=lambda spec: (spec.usable_bytes or 0) >= least * 0.97 or not asked.card_count,
+        cpus=asked.cpus,
+        memory_bytes=asked.memory_bytes,
     )
 
 
@@ -124,9 +138,10 @@ def _of_model(reference: str, tokens: int, quant: str | None) -> Work:
         card=None,
         card_count=1,
         may_use_cpu=True,
-        assumed=(f"tokens: {tokens} generated one after another",),
+        assumed=(Text("{tokens} tokens are generated one after another", {"tokens": tokens}),),
         seconds_on=seconds_on,
         fits=lambda spec: (spec.usable_bytes or 0) >= need,
+        of_model=True,
     )
 
 

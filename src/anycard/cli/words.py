@@ -54,8 +54,13 @@ def reason(thing: Json) -> str:
     """Why a job waits or ended, or an item did, translated; an empty string when there is nothing to say."""
     if thing.get("progress"):
         return progress(thing["progress"])
+    if thing.get("reason_msgid") and thing["reason_msgid"] == thing.get("state"):
+        return ""  # cancelled because it was cancelled: the state says that
     if thing.get("reason_msgid"):
-        return sentence(thing["reason_msgid"], thing.get("reason_params"))
+        params = dict(thing.get("reason_params") or {})
+        if params.get("state") in _STATES:  # of a job that this one waited for
+            params["state"] = state(params["state"])
+        return sentence(thing["reason_msgid"], params)
     if thing.get("reason"):
         return safe(thing["reason"])
     slug = thing.get("end_reason")
@@ -142,7 +147,9 @@ def cards(item: Json) -> str:
 
 
 def headline(job: Json) -> str:
-    return _("{subject}: {text}", subject=title(job), text=state(job["state"], held=job["held"]))
+    return _(
+        "{subject}: {text}", subject=title(job), text=state(job["state"], held=job["held"] and job["state"] not in OVER)
+    )
 
 
 def told(subject: str, text: str) -> str:

@@ -11,6 +11,7 @@ from anycard.model.text import Text
 from anycard.offers.money import Rates, shown
 from anycard.offers.own import Hardware, break_even_hours_a_week
 from anycard.offers.quote import Quote
+from anycard.units import format_duration
 
 HERE, RENTED, CPU, OWN = "here", "rented", "cpu", "own"
 
@@ -141,8 +142,8 @@ def _forbidden(candidate: Candidate, wish: Wish) -> Text | None:
         return Text("it costs {cost}, more than {most}", {"cost": shown(candidate.cost), "most": shown(wish.cost_max)})
     if wish.by == "deadline" and wish.deadline_h is not None and candidate.hours_high > wish.deadline_h:
         return Text(
-            "it may take {hours} h, the deadline is {limit} h",
-            {"hours": round(candidate.hours_high, 1), "limit": wish.deadline_h},
+            "it may take {time}, the deadline is {limit}",
+            {"time": _time(candidate.hours_high), "limit": _time(wish.deadline_h)},
         )
     return None
 
@@ -161,20 +162,21 @@ def _reason(ranked: Sequence[Candidate], wish: Wish, currency: str) -> Text:
         "name": best.name,
         "cost": shown(best.cost),
         "currency": currency,
-        "hours": round(best.hours, 2),
+        "time": _time(best.hours),
     }
     if len(ranked) == 1:
-        return Text("{name} is all that is left: {cost} {currency}, {hours} h", told)
+        return Text("{name} is all that is left: {cost} {currency}, {time}", told)
     second = ranked[1]
-    told |= {"other": second.name, "other_cost": shown(second.cost), "other_hours": round(second.hours, 2)}
+    told |= {"other": second.name, "other_cost": shown(second.cost), "other_time": _time(second.hours)}
     if wish.by == "time":
-        return Text("{name} ends first, after {hours} h for {cost} {currency}; {other} needs {other_hours} h", told)
+        return Text("{name} ends first, after {time} for {cost} {currency}; {other} needs {other_time}", told)
     if wish.by == "deadline":
         return Text(
-            "{name} is the cheapest that ends in time: {cost} {currency}, {hours} h; {other} costs {other_cost}", told
+            "{name} is the cheapest that ends in time: {cost} {currency}, {time}; {other} costs {other_cost} {currency}",
+            told,
         )
     return Text(
-        "{name} costs least: {cost} {currency} in {hours} h; {other} costs {other_cost} in {other_hours} h", told
+        "{name} costs least: {cost} {currency} in {time}; {other} costs {other_cost} {currency} in {other_time}", told
     )
 
 
@@ -201,6 +203,10 @@ def _break_even(
         "from {hours} h a week over {years} years buying {card} beats renting {offer}",
         told | {"hours": round(float(hours), 1), "years": float(hardware.life_years)},
     )
+
+
+def _time(hours: float) -> str:
+    return format_duration(hours * 3600)
 
 
 def _rule_of_thumb(ranked: Sequence[Candidate], wish: Wish) -> str:

@@ -69,9 +69,9 @@ def find_offer(offers: Iterable[Offer], offer_id: str) -> Offer:
     near = difflib.get_close_matches(offer_id, list(known), n=3, cutoff=0.4)
     raise CatalogueError(
         "no offer is called {offer}",
-        hint="near it: {near}; anycard offers lists them",
+        hint="near it: {near}; anycard offers lists them" if near else "anycard offers lists them",
         offer=offer_id,
-        near=", ".join(near) or "-",
+        near=", ".join(near),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,12 +13,14 @@ from anycard.cli.output import document, note, safe, say
 from anycard.cli.placing import Work, length, work_of
 from anycard.cli.sizingwords import cpu_spec, decimal, local_specs, said
 from anycard.cli.tables import table
-from anycard.cli.verbs.quote import price_seen
+from anycard.cli.verbs.quote import AS_FAST, cpu_items, price_seen
 from anycard.errors import UsageError
 from anycard.i18n import N_, _
+from anycard.model.text import Text
 from anycard.units import format_duration
 
 MORE = N_("The answer counts start, billing step and storage; what would be bought instead is given with --buy.")
+Words = Callable[..., str]
 _BY = ("cost", "time", "deadline")
 
 
@@ -84,23 +87,31 @@ def advise(
         cost_max=decimal(most, "--max-cost"),
         runs_a_week=runs,
     )
-    candidates = [*_here(work, decimal(here_per_h, "--here-per-h")), *_cpu(work)]
-    candidates += _rented(work, load_offers(offers) if offers else shipped_offers(), exchange, currency)
-    hardware, told = _hardware(candidates, buy, life, watts, kwh, exchange, currency)
+    words = _english if json else _
+    candidates = [*_here(work, decimal(here_per_h, "--here-per-h"), words), *_cpu(work, words)]
+    rented = _rented(work, load_offers(offers) if offers else shipped_offers(), exchange, currency, words)
+    candidates += rented
+    hardware, told = _hardware(candidates, buy, life, watts, kwh, exchange, currency, words)
+    if rented and not work.card_count:
+        told.append(AS_FAST)
     answer = rank(candidates, wish, currency=currency, hardware=hardware, rates=exchange)
     if json:
         body = answer.to_json()
         body["ranked"] = body["ranked"][:limit]
         body["rejected"] = body["rejected"][:limit]
-        document(
-            {"schema": "anycard.advice/1", "job": work.name, "by": wish.by, "assumed": [*work.assumed, *told], **body}
-        )
+        assumed = [str(text) for text in (*work.assumed, *told)]
+        document({"schema": "anycard.advice/1", "job": work.name, "by": wish.by, "assumed": assumed, **body})
     else:
-        _print(answer, [*work.assumed, *told], limit)
+        _print(answer, work, [*work.assumed, *told], limit)
     return 0 if answer.choice else 3
 
 
-def _here(work: Work, per_h: Any) -> list[Any]:
+def _english(msgid: str, /, **params: object) -> str:
+    """Names in JSON stay English."""
+    return msgid.format_map(params)
+
+
+def _here(work: Work, per_h: Any, words: Words) -> list[Any]:
     from decimal import Decimal
 
     from anycard.offers.advice import HERE, Candidate
@@ -112,28 +123,27 @@ def _here(work: Work, per_h: Any) -> list[Any]:
             continue
         hours = work.total_s(seconds, count // work.card_count) / 3600
         cost = (per_h or Decimal(0)) * Decimal(str(hours))
-        found.append(
-            Candidate(
-                HERE, f"here, {work.card_count} x {spec.model}", hours, cost, hours * 1.15, spec.model, spec.vendor
-            )
-        )
+        name = words(N_("here, {count} x {card}"), count=work.card_count, card=spec.model)
+        found.append(Candidate(HERE, name, hours, cost, hours * 1.15, spec.model, spec.vendor))
     return found
 
 
-def _cpu(work: Work) -> list[Any]:
+def _cpu(work: Work, words: Words) -> list[Any]:
+    import os
     from decimal import Decimal
 
     from anycard.offers.advice import CPU, Candidate
 
     spec = cpu_spec()
     seconds = work.seconds_on(spec) if work.may_use_cpu and work.fits(spec) else None
-    if seconds is None:
+    at_once = work.at_once(float(os.cpu_count() or 1), spec.memory_bytes)
+    if seconds is None or not at_once:
         return []
-    hours = work.total_s(seconds) / 3600
-    return [Candidate(CPU, "here, on the CPU", hours, Decimal(0), hours * 1.4, "CPU", "cpu")]
+    hours = work.total_s(seconds, at_once) / 3600
+    return [Candidate(CPU, words(N_("here, on the CPU")), hours, Decimal(0), hours * 1.4, "CPU", "cpu")]
 
 
-def _rented(work: Work, offers: Any, exchange: Any, currency: str) -> list[Any]:
+def _rented(work: Work, offers: Any, exchange: Any, currency: str, words: Words) -> list[Any]:
     from anycard.offers.advice import RENTED, Candidate
     from anycard.offers.money import PriceError
     from anycard.offers.quote import QuoteJob, quote
@@ -142,25 +152,30 @@ def _rented(work: Work, offers: Any, exchange: Any, currency: str) -> list[Any]:
 
     found = []
     specs: dict[tuple[str, Any], Any] = {}
+    on_cpu = cpu_spec()
     for offer in offers:
-        if offer.on_demand_per_h is None or offer.card_count < max(1, work.card_count) or not work.card_count:
+        if offer.on_demand_per_h is None:
             continue
-        sold = (offer.card, offer.card_memory_gib)
-        if sold not in specs:
-            with_size = f"{offer.card} {offer.card_memory_gib}GB" if offer.card_memory_gib else offer.card
-            specs[sold] = find_card(with_size, card_specs()) or find_card(offer.card, card_specs())
-        spec = specs[sold]
-        seconds = work.seconds_on(spec) if spec is not None and work.fits(spec) else None
+        if work.card_count:
+            sold = (offer.card, offer.card_memory_gib)
+            if sold not in specs:
+                with_size = f"{offer.card} {offer.card_memory_gib}GB" if offer.card_memory_gib else offer.card
+                specs[sold] = find_card(with_size, card_specs()) or find_card(offer.card, card_specs())
+            spec, at_once = specs[sold], int(offer.card_count // work.card_count)
+            name = f"{offer.provider}, {work.card_count} x {offer.card}"
+        else:
+            spec, at_once = on_cpu, 0 if offer.card or offer.cpus is None else cpu_items(work, offer)
+            name = words(N_("{provider}, {count} CPUs"), provider=offer.provider, count=f"{offer.cpus or 0:g}")
+        seconds = work.seconds_on(spec) if spec is not None and at_once and work.fits(spec) else None
         if seconds is None:
             continue
-        total_s = work.total_s(seconds, int(offer.card_count // work.card_count))
+        total_s = work.total_s(seconds, at_once)
         try:
             priced = quote(QuoteJob(work_s=round(total_s)), offer, rates=exchange, currency=currency)
         except PriceError as error:
             note(_("left out: {text}", text=safe(error)))
             continue
         hours = priced.elapsed_s / 3600
-        name = f"{offer.provider}, {work.card_count} x {offer.card}"
         found.append(
             Candidate(RENTED, name, hours, priced.total, hours * 1.15, spec.model, spec.vendor, offer.region, priced)
         )
@@ -168,8 +183,15 @@ def _rented(work: Work, offers: Any, exchange: Any, currency: str) -> list[Any]:
 
 
 def _hardware(
-    candidates: list[Any], buy: str | None, life: str, watts: str, kwh: str, exchange: Any, currency: str
-) -> tuple[Any, list[str]]:
+    candidates: list[Any],
+    buy: str | None,
+    life: str,
+    watts: str,
+    kwh: str,
+    exchange: Any,
+    currency: str,
+    words: Words,
+) -> tuple[Any, list[Text]]:
     """What would be bought instead, and what was assumed of it. Without --buy the cheapest rented card at its launch price."""
     from decimal import Decimal
 
@@ -180,17 +202,19 @@ def _hardware(
     if not rented:
         return None, []
     price, assumed = decimal(buy, "--buy"), []
-    spec = card_by_name(rented[0].card)
+    specs = [card_by_name(one.card) for one in rented if one.card != "CPU"]
+    spec = specs[0] if specs else None
     if price is None:
-        priced = [found for one in rented if (found := card_by_name(one.card)).msrp_usd is not None]
+        priced = [one for one in specs if one.msrp_usd is not None]
         if not priced:
             return None, []
         spec = priced[0]
         price = exchange.convert(Decimal(str(spec.msrp_usd)), "USD", currency)
-        assumed.append(f"buying: a {spec.model} at its launch price, nothing else around it (--buy)")
-    drawn = decimal(watts, "--watts") or Decimal(str(spec.tdp_w or 0))
+        bought = Text("a {card} is bought at its launch price, nothing else around it (--buy)", {"card": spec.model})
+        assumed.append(bought)
+    drawn = decimal(watts, "--watts") or Decimal(str(spec.tdp_w or 0) if spec else 0)
     hardware = Hardware(
-        card=spec.model,
+        card=spec.model if spec else words(N_("a machine")),
         card_count=1,
         card_price=price,
         currency=currency,
@@ -201,7 +225,7 @@ def _hardware(
     return hardware, assumed
 
 
-def _print(answer: Any, assumed: list[str], limit: int) -> None:
+def _print(answer: Any, work: Work, assumed: list[Text], limit: int) -> None:
     from anycard.offers.money import shown
 
     say(said(answer.reason))
@@ -220,14 +244,16 @@ def _print(answer: Any, assumed: list[str], limit: int) -> None:
             ["", _("WHERE"), _("TIME"), _("COST"), _("OFFER")], rows, indent="  ", right=frozenset((2, 3))
         ):
             say(line)
-    say(said(answer.break_even_note))
+    if any(one.quote for one in answer.ranked):
+        say(said(answer.break_even_note))
     if answer.choice and answer.choice.quote:
         note(price_seen(answer.choice.quote.offer))
-    rule = {"rent": _("rent"), "local": _("stay local and quantise")}[answer.rule_of_thumb]
-    if answer.rule_agrees is not None:
+    if answer.rule_agrees is not None and work.card_count:  # the rule is about cards
+        stay = _("stay local and quantise") if work.of_model else _("stay local")
+        rule = _("rent") if answer.rule_of_thumb == "rent" else stay
         agrees = _("as computed") if answer.rule_agrees else _("unlike what was computed")
         say(_("the rule of thumb says: {rule}, {agrees}", rule=rule, agrees=agrees))
     for text in assumed:
-        note(_("assumed: {text}", text=safe(text)))
+        note(_("assumed: {text}", text=said(text)))
     for one in answer.rejected[:limit]:
         note(_("ruled out: {name}: {reason}", name=safe(one.name), reason=said(one.reason)))

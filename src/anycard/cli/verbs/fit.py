@@ -8,7 +8,7 @@ import typer
 
 from anycard.cli import options
 from anycard.cli.output import document, note, safe, say
-from anycard.cli.sizingwords import said, size, specs_for
+from anycard.cli.sizingwords import parameters, said, size, slug, specs_for
 from anycard.cli.tables import table
 from anycard.errors import UsageError
 from anycard.i18n import N_, _
@@ -202,12 +202,11 @@ def _json(found: Any, task: str, context: int, batch: int, answers: list[Any]) -
 
 def _print(found: Any, answers: list[Any]) -> None:
     told = _("read from the file's header") if found.weights.exact else _("computed from the shape")
-    billions = f"{found.shape.params / 1e9:.2f}"
     say(
         _(
-            "{model}: {billions} billion weights, {format}, {told}",
+            "{model}: {count} weights, {format}, {told}",
             model=safe(found.shape.name),
-            billions=billions,
+            count=parameters(found.shape.params),
             format=found.weights.scheme.name,
             told=told,
         )
@@ -217,7 +216,7 @@ def _print(found: Any, answers: list[Any]) -> None:
 
 
 def _print_parts(estimate: Any) -> None:
-    rows = [[part.name, size(part.size_bytes), said(part.note) if part.note else ""] for part in estimate.parts]
+    rows = [[slug(part.name), size(part.size_bytes), said(part.note) if part.note else ""] for part in estimate.parts]
     between = _("expected between {low} and {high}", low=size(estimate.low_bytes), high=size(estimate.high_bytes))
     rows.append([_("total"), size(estimate.total_bytes), between])
     for line in table([_("PART"), _("SIZE"), ""], rows, indent="  ", right=frozenset((1,))):
@@ -235,4 +234,5 @@ def _print_answers(answers: list[Any], name: str) -> None:
         say(said(verdict(answer, safe(name))) + rate)
         for option in answer.options:
             mark = "+" if option.fits else "-"
-            say(f"  {mark} {option.name}: {size(option.total_bytes)}; {said(option.price)}")
+            told = _("{size}; {text}", size=size(option.total_bytes), text=said(option.price))
+            say(f"  {mark} " + _("{subject}: {text}", subject=slug(option.name), text=told))

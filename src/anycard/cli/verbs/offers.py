@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,9 +11,12 @@ import typer
 
 from anycard.cli import options
 from anycard.cli.output import document, note, safe, say
-from anycard.cli.sizingwords import said
+from anycard.cli.sizingwords import decimal, said, slug
 from anycard.cli.tables import table
+from anycard.errors import UsageError
 from anycard.i18n import _
+
+_SORTS = ("price", "card", "provider")
 
 
 def offers(
@@ -29,21 +33,38 @@ def offers(
     rate: Annotated[
         list[str] | None, typer.Option("--rate", metavar="CODE=UNITS", help=_("An exchange rate, units for one euro"))
     ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, help=_("At most so many (100 unless told)"))
-    ] = 100,
+    most: Annotated[
+        str | None,
+        typer.Option(
+            "--max-price",
+            metavar="N",
+            help=_("At most so much for an hour of one card, in USD or what --currency says"),
+        ),
+    ] = None,
+    sort: Annotated[
+        str, typer.Option("--sort", metavar="WHAT", help=_("price (of an hour of one card), card or provider"))
+    ] = "price",
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help=_("At most so many"))] = 100,
     json: options.Json = False,
 ) -> int:
     from anycard.offers.files import load_offers, rates, shipped_offers
     from anycard.offers.money import shown
     from anycard.offers.scorecard import scorecard
 
+    if sort not in _SORTS:
+        raise UsageError("--sort {sort} is not known; {sorts} are", sort=sort, sorts=", ".join(_SORTS))
     known = load_offers(file) if file else shipped_offers()
     exchange = rates(rate or ())
-    chosen = [offer for offer in known if _wanted(offer, card, provider, region)]
+    highest = decimal(most, "--max-price")
+    chosen = []
+    for offer in known:
+        price = _card_hour(offer, exchange, currency or "USD")
+        if _wanted(offer, card, provider, region) and (highest is None or (price is not None and price <= highest)):
+            chosen.append((offer, price))
+    chosen.sort(key=lambda one: _order(one[0], one[1], sort))
     today = datetime.now(UTC).date()
-    facts = scorecard(chosen) if provider and chosen else ()
-    shown_offers = chosen[:limit]
+    facts = scorecard(offer for offer, _price in chosen) if provider and chosen else ()
+    shown_offers = [offer for offer, _price in chosen[:limit]]
     if json:
         body: dict[str, Any] = {
             "schema": "anycard.offers/1",
@@ -76,16 +97,38 @@ def offers(
                 "?" if age is None else _("{days} days", days=age),
             ]
         )
-    for line in table(head, rows, right=frozenset((2, 3, 4, 5, 6))):
+    told = [at for at in range(len(head)) if at < 4 or any(row[at] != "?" for row in rows)]
+    rows = [[row[at] for at in told] for row in rows]
+    for line in table([head[at] for at in told], rows, right=frozenset((2, 3, 4, 5, 6))):
         say(line)
     if len(chosen) > limit:
         note(_("{more} more: --limit", more=len(chosen) - limit))
     for fact in facts:
         mark = {True: "+", False: "-", None: "?"}[fact.good]
-        say(f"  {mark} {fact.name}: {safe(fact.value or '?')}; {said(fact.note)}")
+        value = _("{size}; {text}", size=slug(fact.value or "?"), text=said(fact.note))
+        say(f"  {mark} " + _("{subject}: {text}", subject=slug(fact.name), text=value))
     if currency:
         note(_("exchange rates of {date}, {source}", date=exchange.date, source=exchange.source))
     return 0
+
+
+def _card_hour(offer: Any, exchange: Any, currency: str) -> Decimal | None:
+    """An hour of one card (of the machine, where it has none), on demand or else spot; None where no price is known."""
+    from anycard.offers.money import PriceError
+
+    price: Decimal | None = offer.on_demand_per_h or offer.spot_per_h
+    if price is None:
+        return None
+    try:
+        each: Decimal = exchange.convert(price, offer.currency, currency) / (offer.card_count or 1)
+    except PriceError:  # a currency without a rate, in a table of the user's own: it compares with nothing
+        return None
+    return each
+
+
+def _order(offer: Any, price: Decimal | None, sort: str) -> tuple[str, bool, Decimal]:
+    first = {"price": "", "card": offer.card.lower(), "provider": offer.provider.lower()}[sort]
+    return first, price is None, price or Decimal(0)
 
 
 def _wanted(offer: Any, card: str | None, provider: str | None, region: str | None) -> bool:
@@ -100,6 +143,8 @@ def _same_card(offered: str, wanted: str) -> bool:
     from anycard.sizing.cardspec import find_card
     from anycard.sizing.files import card_specs
 
+    if wanted.lower() == "cpu":
+        return not offered
     if wanted.lower().replace(" ", "") in offered.lower().replace(" ", ""):
         return True
     known = find_card(wanted, card_specs())

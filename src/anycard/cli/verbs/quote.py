@@ -10,19 +10,25 @@ import typer
 from anycard.cli import options
 from anycard.cli.output import document, note, safe, say
 from anycard.cli.placing import length, work_of
-from anycard.cli.sizingwords import decimal, said
+from anycard.cli.sizingwords import decimal, said, slug
 from anycard.cli.tables import table
+from anycard.errors import UsageError
 from anycard.i18n import N_, _
-from anycard.units import format_duration
+from anycard.model.text import Text
+from anycard.units import GIB, format_duration
 
 MORE = N_(
     "JOB.yaml is a job file, or a model's name for so many tokens. Prices that nobody knows are listed, not counted as zero."
 )
 
+AS_FAST = Text("a rented CPU is as fast as the one that the time is of")
+
 
 def quote(
     job: Annotated[str, typer.Argument(metavar="JOB.yaml", help=_("A job file, or a model's name"))],
-    offer: Annotated[str, typer.Option("--offer", metavar="ID", help=_("An offer; anycard offers lists them"))],
+    offer: Annotated[
+        str | None, typer.Option("--offer", metavar="ID", help=_("An offer; anycard offers lists them"))
+    ] = None,
     hours: Annotated[
         str | None, typer.Option("--hours", metavar="LENGTH", help=_("How long an item runs: 160, 10m, 2d"))
     ] = None,
@@ -74,6 +80,12 @@ def quote(
     from anycard.sizing.cardspec import find_card
     from anycard.sizing.files import card_specs
 
+    if offer is None:
+        raise UsageError(
+            "which offer?",
+            hint="--offer ID takes one of those that anycard offers lists; anycard advise {job} compares them all",
+            job=job,
+        )
     work = work_of(job, hours, tokens, quant)
     chosen = find_offer(load_offers(offers) if offers else shipped_offers(), offer)
     spec = find_card(chosen.card, card_specs()) if chosen.card else None
@@ -81,8 +93,12 @@ def quote(
     item_s = work.seconds_on(spec) if spec else None
     if item_s is None:
         item_s = work.item_s
-        assumed.append(f"speed: nothing is known to scale to {chosen.card or 'CPU'}; the time is taken as given")
-    at_once = int(chosen.card_count // max(1, work.card_count)) if work.card_count else work.parallel
+        unknown = Text("nothing is known to scale the time to {card}: it is taken as given", {"card": chosen.card})
+        assumed.append(unknown if chosen.card else AS_FAST)
+    if work.card_count:
+        at_once = int(chosen.card_count // work.card_count)
+    else:
+        at_once = cpu_items(work, chosen)
     zero = Decimal(0)
     asked = QuoteJob(
         work_s=round(work.total_s(item_s, max(1, at_once))),
@@ -104,7 +120,15 @@ def quote(
     return 0
 
 
-def quote_json(answer: Any, name: str, assumed: list[str]) -> dict[str, Any]:
+def cpu_items(work: Any, offer: Any) -> int:
+    """Items that the CPUs and memory of ``offer`` hold at once, 0 when not one; as many as the job runs where the offer does not say."""
+    if offer.cpus is None:
+        return int(work.parallel)
+    memory = None if offer.memory_gib is None else int(offer.memory_gib * GIB)
+    return int(work.at_once(float(offer.cpus), memory))
+
+
+def quote_json(answer: Any, name: str, assumed: list[Text]) -> dict[str, Any]:
     from datetime import UTC, datetime
 
     from anycard.offers.money import shown
@@ -120,7 +144,7 @@ def quote_json(answer: Any, name: str, assumed: list[str]) -> dict[str, Any]:
         "elapsed_s": answer.elapsed_s,
         "elapsed_p90_s": answer.elapsed_high_s,
         "unknown": list(answer.unknown),
-        "assumed": assumed,
+        "assumed": [str(text) for text in assumed],
         "price_age_days": answer.offer.age_days(datetime.now(UTC).date()),
         "price_source": answer.offer.source,
         "rate_date": answer.rate_date,
@@ -141,7 +165,7 @@ def _seconds(text: str | None, option: str) -> int:
     return 0 if text is None else round(length(text, option))
 
 
-def _print(answer: Any, name: str, assumed: list[str]) -> None:
+def _print(answer: Any, name: str, assumed: list[Text]) -> None:
     from anycard.offers.money import shown
 
     say(
@@ -154,9 +178,9 @@ def _print(answer: Any, name: str, assumed: list[str]) -> None:
     )
     rows = [
         [
-            line.name,
+            slug(line.name),
             f"{shown(line.amount)} {answer.currency}",
-            f"{line.quantity:.4g} {line.unit}",
+            f"{line.quantity:.4g} {slug(line.unit)}",
             said(line.note) if line.note else "",
         ]
         for line in answer.lines
@@ -168,6 +192,11 @@ def _print(answer: Any, name: str, assumed: list[str]) -> None:
         say(_("  in nine of ten cases at most {high} {currency}", high=shown(answer.high), currency=answer.currency))
     note(price_seen(answer.offer))
     if answer.unknown:
-        note(_("the offer does not say, so not counted: {names}", names=", ".join(answer.unknown)))
-    for text in assumed:
-        note(_("assumed: {text}", text=safe(text)))
+        note(
+            _(
+                "the offer does not say, so not counted: {names}",
+                names=_(", ").join(slug(name) for name in answer.unknown),
+            )
+        )
+    for one in assumed:
+        note(_("assumed: {text}", text=said(one)))
