@@ -9,6 +9,7 @@ import signal
 import subprocess
 
 import pytest
+from called import until
 
 PYTHON = "python3"
 
@@ -71,11 +72,35 @@ def test_batch_is_followed_in_plain_lines(cli):
     ambiguous = cli("logs", "batch")
     assert ambiguous.returncode == 2
     assert b"4 items" in ambiguous.stderr
+    assert b"anycard logs %d 2 (failed: 2)" % job["id"] in ambiguous.stderr  # what most are looking for
     assert cli("logs", "batch", "9").returncode == 3
     assert cli("retry", "batch").returncode == 2
     assert cli("retry", "batch", "--failed").returncode == 0
     assert cli("wait", "batch").returncode == 1
     assert cli.json("job", "batch")["items"][2]["attempts"] == 2
+
+
+def test_a_job_that_is_cancelled_before_it_starts(cli):
+    job = str(cli.json("submit", "--hold", "--name", "never", "--", "sleep", "600")["jobs"][0]["id"])
+    assert cli("cancel", job).stdout.decode() == f"job {job} (never): cancelled\n"
+    assert cli.json("jobs", "--state", "held", "--name", "never")["jobs"] == []
+    shown = cli("job", job).stdout.decode()
+    assert "took" not in shown
+    assert "why:" not in shown  # "cancelled: cancelled" says nothing
+
+
+def test_cancelling_what_runs_says_that_it_is_being_stopped(cli):
+    job = str(
+        cli.json("submit", "--name", "stubborn", "--", "sh", "-c", "trap '' TERM; echo up; sleep 600")["jobs"][0]["id"]
+    )
+    until(lambda: b"up\n" in cli("logs", job).stdout)
+    assert cli("cancel", job).stdout.decode() == f"job {job} (stubborn): stopping\n"
+
+
+def test_jobs_of_a_pipeline_are_all_named_before_the_first_is_followed(cli):
+    file = cli.file("pipe.yaml", "name: pipe\nrun: echo one\n---\nrun: echo two\n")
+    out = cli.start("run", file, stdout=subprocess.PIPE, stderr=subprocess.STDOUT).communicate(timeout=120)[0]
+    assert [line.split()[-1] if b"submitted" in line else line for line in out.splitlines()][2:] == [b"one", b"two"]
 
 
 def test_job_on_standard_input_and_variables(cli):
@@ -163,6 +188,7 @@ def test_an_error_is_one_json_document_too(cli):
 def test_hold_release_cancel_and_wait(cli):
     job = str(cli.json("submit", "--hold", "--name", "sleeper", "--", "sleep", "600")["jobs"][0]["id"])
     assert b"held" in cli("job", job).stdout
+    assert [found["name"] for found in cli.json("jobs", "--state", "held")["jobs"]] == ["sleeper"]
     waited = cli("wait", job, "--timeout", "0.2s", "--json")
     assert waited.returncode == 124
     assert json.loads(waited.stdout)["timed_out"] is True

@@ -53,6 +53,22 @@ def test_younger_jobs_stay(up):
     assert up("prune", "--older-than", "-1d").returncode == 2
 
 
+def test_a_pruned_job_says_so_and_offers_nothing_that_is_gone(up):
+    failed = up.ran("run: exit 1\nanycard: {foreach: {count: 3}}\n")
+    number = str(failed["id"])
+    assert up.json("job", number)["pruned_at"] is None
+    up("prune", "--older-than", "0s")
+    assert up.json("job", number)["pruned_at"] is not None
+    shown = up("job", number).stdout.decode()
+    assert "  pruned: " in shown
+    for gone in ("more:", "anycard logs", "anycard retry", "outputs: "):
+        assert gone not in shown
+    for argv in (("logs", number), ("logs", number, "1")):
+        told = up(*argv)
+        assert told.returncode == 3
+        assert f"job {number} was pruned on ".encode() in told.stderr
+
+
 def test_a_pruned_job_that_failed_is_not_retried_from_nothing(up):
     failed = up.ran("run: exit 1\n")
     up("prune", "--older-than", "0s")

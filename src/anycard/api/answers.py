@@ -81,6 +81,7 @@ class Job(_Answer):
     submitted_at: str
     started_at: str | None
     ended_at: str | None
+    pruned_at: str | None = Field(description="its items, logs and outputs are gone since; null: all there")
     reason: str | None = Field(description="why it waits, or what became of it")
     reason_msgid: str | None
     reason_params: dict[str, Any] | None

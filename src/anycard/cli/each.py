@@ -10,13 +10,19 @@ from anycard.cli.output import document, say
 from anycard.cli.session import session
 
 
-def each_job(refs: Sequence[str], act: Callable[[Client, str], Json], *, as_json: bool) -> int:
-    """Acts on each, in order, and prints what each job then is. The first error ends it and is raised."""
+def each_job(
+    refs: Sequence[str],
+    act: Callable[[Client, str], Json],
+    *,
+    as_json: bool,
+    told: Callable[[Json], str] = words.headline,
+) -> int:
+    """Acts on each, in order, and prints what ``told`` says of each job as it then is. The first error ends it and is raised."""
     client = session.client()
     jobs = [act(client, ref) for ref in refs]
     if as_json:
         document({"schema": "anycard.jobs/1", "jobs": jobs, "next_cursor": None})
         return 0
     for job in jobs:
-        say(words.headline(job))
+        say(told(job))
     return 0

@@ -18,6 +18,7 @@ from anycard.units import format_duration
 
 _OTHER_LINES = 9  # of the view, beside the running items
 _SHOWN_FAILURES = 3
+_BAR_COLUMNS = 30
 
 
 class LiveView:
@@ -63,7 +64,7 @@ class LiveView:
         parts.append(self._items())
         parts += [self._failure(item) for item in list(self._failed.values())[-_SHOWN_FAILURES:]]
         if job["state"] == "queued" and (why := words.reason(job)):
-            parts.append(Text(_("waits: {why}", why=why), style="yellow"))
+            parts.append(Text(why, style="yellow"))
             if hint := words.sooner(job):
                 parts.append(Text(hint, style="dim"))
         parts.append(Text(_("Ctrl-C: leave it running, or cancel it"), style="dim"))
@@ -79,13 +80,27 @@ class LiveView:
 
     def _bar(self, job: Json) -> RenderableType:
         numbers = job["counts"]
+        bar, share = self._progress(job), Text(f"{words.done(numbers)}/{numbers['items']}")
+        told = Text(words.counts(numbers), style="dim", no_wrap=True, overflow="ellipsis")
         row = Table.grid(padding=(0, 1))
-        row.add_row(
-            ProgressBar(total=numbers["items"], completed=words.done(numbers), width=30),
-            Text(f"{words.done(numbers)}/{numbers['items']}"),
-            Text(words.counts(numbers), style="dim"),
+        if _BAR_COLUMNS + share.cell_len + told.cell_len + 3 <= self._console.width:
+            row.add_row(bar, share, told)
+            return row
+        row.add_row(bar, share)  # on a narrow screen the counts have a line of their own: none breaks in a phrase
+        return Group(row, told)
+
+    @staticmethod
+    def _progress(job: Json) -> ProgressBar:
+        """Red only once something failed, yellow once something was cancelled: Rich's own bar is pink while all is well."""
+        numbers = job["counts"]
+        colour = "red" if numbers["failed"] else "yellow" if numbers["cancelled"] else "green"
+        return ProgressBar(
+            total=numbers["items"],
+            completed=words.done(numbers),
+            width=_BAR_COLUMNS,
+            complete_style=colour,
+            finished_style=colour,
         )
-        return row
 
     def _items(self) -> RenderableType:
         rows = max(3, self._console.size.height - _OTHER_LINES)

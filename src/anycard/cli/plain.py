@@ -33,7 +33,7 @@ class PlainView:
         waits = words.reason(job) if job["state"] == "queued" else ""
         if waits and waits != self._waits:
             hint = words.sooner(job)
-            told = _("{job} waits: {why}", job=words.title(job), why=waits)
+            told = words.told(words.title(job), waits)
             self._out(f"{told} ({hint})" if hint else told)
         self._waits = waits
 
@@ -47,4 +47,4 @@ class PlainView:
             length=words.took(item),
         )
         details = [text for text in (words.values(item), words.reason(item)) if text]
-        return words.told(line, "; ".join(details))
+        return words.told(line, _("; ").join(details))

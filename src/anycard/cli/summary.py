@@ -24,11 +24,17 @@ def print_summary(client: Client, job: Json, *, all_items: bool = False, out: Ca
     if job.get("started_at"):
         _field(out, _("started"), words.moment(job["started_at"]))
     if job.get("ended_at"):
-        _field(out, _("ended"), _("{when}, took {length}", when=words.moment(job["ended_at"]), length=words.took(job)))
+        ended = words.moment(job["ended_at"])
+        never = not job.get("started_at")
+        _field(out, _("ended"), ended if never else _("{when}, took {length}", when=ended, length=words.took(job)))
     if numbers["items"] > 1:
-        _field(out, _("items"), f"{numbers['items']}: {words.counts(numbers)}")
+        _field(out, _("items"), _("{count}: {states}", count=numbers["items"], states=words.counts(numbers)))
     _field(out, _("asks for"), _(" or ").join(words.demand(option) for option in job.get("demand") or ()))
     _waiting(out, job)
+    if job.get("pruned_at"):
+        gone = _("{when}; its items, logs and outputs are gone", when=words.moment(job["pruned_at"]))
+        _field(out, _("pruned"), gone)
+        return
     _items(client, job, all_items, out)
     _field(out, _("outputs"), safe(job.get("outputs") or ""))
     if numbers["failed"]:
@@ -42,9 +48,8 @@ def _field(out: Callable[[str], None], name: str, value: str) -> None:
 
 
 def _waiting(out: Callable[[str], None], job: Json) -> None:
-    over = job["state"] in words.OVER
-    _field(out, _("why") if over else _("waits"), words.reason(job))
-    if not over:
+    _field(out, _("why"), words.reason(job))
+    if job["state"] not in words.OVER:
         _field(out, _("sooner"), words.sooner(job))
         if job.get("position"):
             _field(out, _("position in the queue"), str(job["position"]))
@@ -88,4 +93,4 @@ def _further(out: Callable[[str], None], job: Json) -> None:
         calls.append(f"anycard retry {number} --failed")
     if job["state"] not in words.OVER:
         calls.append(f"anycard cancel {number}")
-    _field(out, _("further"), "; ".join(calls))
+    _field(out, _("further"), _("; ").join(calls))

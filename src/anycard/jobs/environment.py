@@ -128,5 +128,5 @@ def log_header(job: OpenJob, item: int, number: int, allocation: Allocation, now
     name = "".join(char if char.isprintable() else "?" for char in job.spec.name)
     return (
         f"[anycard] job {job.id} ({name}) {what} attempt {number} started {rfc3339(now.utc_s)}"
-        f" on {allocation.cpus:g} cpus{cards}\n"
+        f" on {allocation.cpus:g} {'CPU' if allocation.cpus <= 1 else 'CPUs'}{cards}\n"
     )

@@ -21,6 +21,7 @@ from anycard.jobs.reload import reopen
 from anycard.jobs.spec import JobSpec
 from anycard.jobs.states import OPEN_JOB_STATES, ItemState, JobState
 from anycard.jobs.turn import Turn
+from anycard.model.instant import rfc3339
 from anycard.scheduling.feasibility import impossible
 from anycard.scheduling.plan import WaitReason
 from anycard.store import queries
@@ -134,8 +135,8 @@ class Jobs:
     async def page(
         self, *, state: str | None, user: str | None, name: str | None, limit: int, cursor: str | None
     ) -> dict[str, Any]:
-        """``state`` may be one, several with commas, "open" or "ended"."""
-        states = _states(state, {*JobState, "open", "ended"})
+        """``state`` may be one, several with commas, "open", "ended" or "held" (open, and kept from starting)."""
+        states = _states(state, {*JobState, "open", "ended", "held"})
         page = await asyncio.to_thread(
             self._read, queries.jobs_page, states=states, user=user, name=name, limit=limit, cursor=cursor
         )
@@ -207,6 +208,10 @@ class Jobs:
                 job=row["id"],
                 item=item,
                 count=row["n_items"],
+            )
+        if row["pruned_at"] is not None:
+            raise NotFoundError(
+                "job {job} was pruned on {when}: its logs are gone", job=row["id"], when=rfc3339(row["pruned_at"])
             )
         return await read_log(self._dispatcher, self._store, row["id"], item, attempt=attempt, follow=follow, tail=tail)
 

@@ -39,6 +39,7 @@ def job_json(
         "submitted_at": rfc3339(row["submitted_at"]),
         "started_at": rfc3339(row["first_granted_at"]),
         "ended_at": rfc3339(row["ended_at"]),
+        "pruned_at": rfc3339(row["pruned_at"]),
         **(_reason(row["reason_json"]) if why is None else _reason_of(why)),
         "position": position,
         "sooner": None if sooner is None else str(sooner),

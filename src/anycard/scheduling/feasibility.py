@@ -81,6 +81,8 @@ def _never(demand: Demand, host: HostState) -> Text | None:
 def _never_cards(demand: Demand, cards: Sequence[CardState]) -> Text:
     accelerators = [card for card in cards if card.vendor != CPU_VENDOR]
     named = [card for card in accelerators if demand.card is None or demand.card.lower() in card.names]
+    if demand.card is None and not accelerators:
+        return reasons.no_accelerator(demand.card_count)
     if demand.card is not None and not named:
         return reasons.unknown_card(demand.card, tuple(sorted({card.model for card in accelerators})))
     adequate = [card for card in named if matches(card, demand)]

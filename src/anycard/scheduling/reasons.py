@@ -101,6 +101,13 @@ def never_enough_memory(need_bytes: int, total_bytes: int) -> Text:
     )
 
 
+def no_accelerator(count: int) -> Text:
+    """Not "0 cards": the CPU is listed as one."""
+    if count == 1:
+        return Text("1 card asked, this machine has no accelerator")
+    return Text("{need} cards asked, this machine has no accelerator", {"need": count})
+
+
 def never_enough_cards(demand: Demand, total: int) -> Text:
     params: dict[str, Param] = {"need": demand.card_count, "total": total}
     if demand.card_memory_bytes is not None:

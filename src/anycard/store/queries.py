@@ -53,7 +53,8 @@ def jobs_page(
 ) -> Page:
     """Jobs, newest first: all columns but ``spec_json``, of which only ``options`` is there, read.
 
-    ``states`` empty: any; ``"open"`` and ``"ended"`` stand for all such states. UsageError for a bad cursor.
+    ``states`` empty: any; ``"open"`` and ``"ended"`` stand for all such states, ``"held"`` for open jobs on hold. UsageError for a
+    bad cursor.
     """
     columns = [column for column in jobs.c if column is not jobs.c.spec_json]  # long: a sweep's values are in it
     query = select(*columns, _options(connection)).order_by(jobs.c.id.desc())
@@ -237,12 +238,15 @@ def _options(connection: Connection) -> ColumnElement[Any]:
 
 
 def _in_states(states: Collection[str]) -> ColumnElement[bool]:
-    named = [state for state in states if state not in ("open", "ended")]
+    named = [state for state in states if state not in ("open", "ended", "held")]
     if "ended" in states:
         named += ENDED_JOB_STATES
     condition: ColumnElement[bool] = jobs.c.state.in_(named)
+    is_open = jobs.c.state.not_in(ENDED_JOB_STATES)
     if "open" in states:
-        condition = condition | jobs.c.state.not_in(ENDED_JOB_STATES)
+        condition = condition | is_open
+    if "held" in states:
+        condition = condition | and_(is_open, jobs.c.held)
     return condition
 
 

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from anycard.cli import options
+from anycard.api.client import Json
+from anycard.cli import options, words
 from anycard.cli.each import each_job
 from anycard.errors import UsageError
 from anycard.i18n import _
@@ -21,4 +22,15 @@ def cancel(
 ) -> int:
     if item is not None and len(jobs) > 1:
         raise UsageError("--item goes with one job")
-    return each_job(jobs, lambda client, ref: client.cancel(ref, item=item), as_json=json)
+    return each_job(
+        jobs, lambda client, ref: client.cancel(ref, item=item), as_json=json, told=lambda job: _told(job, item)
+    )
+
+
+def _told(job: Json, item: int | None) -> str:
+    """What runs is given its grace: the job is still running then, and ``running`` would sound as if nothing had been done."""
+    if item is not None:
+        return words.told(words.title(job), _("item {item} is cancelled, or ends within its grace", item=item))
+    return (
+        words.told(words.title(job), words.state("stopping")) if job["state"] not in words.OVER else words.headline(job)
+    )

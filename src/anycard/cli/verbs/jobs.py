@@ -17,14 +17,16 @@ def jobs(
     state: Annotated[
         str | None,
         typer.Option(
-            "--state", metavar="STATE", help=_("queued, running, succeeded, partly-failed, failed, cancelled")
+            "--state",
+            metavar="STATE",
+            help=_(
+                "queued, running, succeeded, partly-failed, failed, cancelled; open, ended; held. Several with commas"
+            ),
         ),
     ] = None,
     user: Annotated[str | None, typer.Option("--user", metavar="USER", help=_("Only this user's"))] = None,
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help=_("Only of this name"))] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, help=_("At most so many (100 unless told)"))
-    ] = 100,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help=_("At most so many"))] = 100,
     cursor: Annotated[
         str | None, typer.Option("--cursor", metavar="CURSOR", help=_("Go on where the page before ended"))
     ] = None,

@@ -7,11 +7,13 @@ from typing import Annotated
 
 import typer
 
-from anycard.api.client import SETUP_ITEM
+from anycard.api.client import SETUP_ITEM, Client
 from anycard.cli import options
 from anycard.cli.session import session
 from anycard.errors import UsageError
 from anycard.i18n import N_, _
+
+_NAMED = 10  # so many failed items are named
 
 MORE = N_("Raw bytes on stdout, of the last attempt unless told.")
 
@@ -31,11 +33,24 @@ def logs(
     if item is None:
         found = client.job(job)
         ref, count = found["id"], found["counts"]["items"]
-        if count > 1:
-            raise UsageError(
-                "job {job} has {count} items: say which", hint="anycard logs {job} 0", job=found["id"], count=count
-            )
+        if count > 1 and not found.get("pruned_at"):  # then no number helps: the daemon says what became of them
+            raise _which(client, ref, count)
     for chunk in client.log(ref, item or 0, attempt=attempt, follow=follow, tail=tail):
         sys.stdout.buffer.write(chunk)
         sys.stdout.buffer.flush()
     return 0
+
+
+def _which(client: Client, number: int | str, count: int) -> UsageError:
+    """Asks for an item; those that failed are what most are looking for."""
+    failed = [item["item"] for item in client.items(number, state="failed", limit=_NAMED)["items"]]
+    if failed:
+        return UsageError(
+            "job {job} has {count} items: say which",
+            hint="anycard logs {job} {item} (failed: {failed})",
+            job=number,
+            count=count,
+            item=failed[0],
+            failed=", ".join(map(str, failed)),
+        )
+    return UsageError("job {job} has {count} items: say which", hint="anycard logs {job} 0", job=number, count=count)
