@@ -3,6 +3,7 @@ written here, from what Typer knows of the command."""
 
 from __future__ import annotations
 
+import re
 import shutil
 from typing import Any
 
@@ -17,6 +18,8 @@ _NAME_COLUMNS = 30
 # Typer's own words, which come to us in English; N_ puts them into the catalogue.
 _SHOW_HELP = N_("Show this message and exit.")
 _REQUIRED = N_("[required]")
+_DEFAULT = N_("[default: {value}]")
+_EXTRAS = re.compile(r"\s*\[(?P<extras>(?:default: |required|x[<>]|[\d.]+<=?x).*)\]$")
 
 
 def page(command: Any, ctx: typer.Context, commands: list[tuple[str, str]]) -> str:
@@ -47,14 +50,23 @@ def _argument(param: Any) -> str:
 def _words(text: str) -> str:
     if text == _SHOW_HELP:
         return _(_SHOW_HELP)
-    return text.replace(_REQUIRED, _(_REQUIRED))
+    found = _EXTRAS.search(text)
+    if found is None:
+        return text
+    told = [text[: found.start()]]
+    for extra in found["extras"].split("; "):  # a range (x>=1) is said where it is broken
+        if extra == "required":
+            told.append(_(_REQUIRED))
+        elif extra.startswith("default: "):
+            told.append(_(_DEFAULT, value=extra.removeprefix("default: ").removesuffix(".0")))
+    return "  ".join(told)
 
 
 def _section(title: str, records: list[tuple[str, str]], columns: int) -> list[str]:
     if not records:
         return []
     first = min(_NAME_COLUMNS, max(width(name) for name, _text in records))
-    lines = ["", f"{title}:"]
+    lines = ["", _("{title}:", title=title)]
     for name, text in records:
         wrapped = wrap(text, max(20, columns - first - 4))
         if width(name) > first:

@@ -47,7 +47,7 @@ _END_REASONS = {
 
 def state(slug: str, *, held: bool = False) -> str:
     text = _(_STATES[slug]) if slug in _STATES else safe(slug)
-    return _("{state}, held", state=text) if held else text
+    return _("{state}, held", state=text) if held and slug not in OVER else text
 
 
 def reason(thing: Json) -> str:
@@ -147,9 +147,7 @@ def cards(item: Json) -> str:
 
 
 def headline(job: Json) -> str:
-    return _(
-        "{subject}: {text}", subject=title(job), text=state(job["state"], held=job["held"] and job["state"] not in OVER)
-    )
+    return _("{subject}: {text}", subject=title(job), text=state(job["state"], held=job["held"]))
 
 
 def told(subject: str, text: str) -> str:

@@ -63,9 +63,7 @@ def advise(
     rate: Annotated[
         list[str] | None, typer.Option("--rate", metavar="CODE=UNITS", help=_("An exchange rate, units for one euro"))
     ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, help=_("At most so many places (10 unless told)"))
-    ] = 10,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help=_("At most so many places"))] = 10,
     json: options.Json = False,
 ) -> int:
     from anycard.offers.advice import Wish
@@ -162,7 +160,9 @@ def _rented(work: Work, offers: Any, exchange: Any, currency: str, words: Words)
                 with_size = f"{offer.card} {offer.card_memory_gib}GB" if offer.card_memory_gib else offer.card
                 specs[sold] = find_card(with_size, card_specs()) or find_card(offer.card, card_specs())
             spec, at_once = specs[sold], int(offer.card_count // work.card_count)
-            name = f"{offer.provider}, {work.card_count} x {offer.card}"
+            name = words(
+                N_("{provider}, {count} x {card}"), provider=offer.provider, count=work.card_count, card=offer.card
+            )
         else:
             spec, at_once = on_cpu, 0 if offer.card or offer.cpus is None else cpu_items(work, offer)
             name = words(N_("{provider}, {count} CPUs"), provider=offer.provider, count=f"{offer.cpus or 0:g}")

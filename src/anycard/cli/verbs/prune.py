@@ -16,9 +16,7 @@ from anycard.units import format_bytes
 def prune(
     older_than: Annotated[
         str,
-        typer.Option(
-            "--older-than", metavar="LENGTH", help=_("Jobs that ended longer ago than this (30d unless told)")
-        ),
+        typer.Option("--older-than", metavar="LENGTH", help=_("Jobs that ended longer ago than this")),
     ] = "30d",
     dry_run: Annotated[bool, typer.Option("--dry-run", help=_("Only say what it would free"))] = False,
     json: options.Json = False,

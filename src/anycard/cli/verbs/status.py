@@ -8,8 +8,10 @@ from anycard.cli.output import document, safe, say, sentence
 from anycard.cli.session import session
 from anycard.config import home_from_environment
 from anycard.errors import NotFoundError
-from anycard.i18n import _
+from anycard.i18n import N_, _
 from anycard.units import format_duration
+
+_MODES = {"personal": N_("personal"), "shared": N_("shared")}
 
 
 def status(json: options.Json = False) -> int:
@@ -34,7 +36,7 @@ def status(json: options.Json = False) -> int:
         )
     )
     say(_("  {name}: {value}", name=_("home"), value=safe(answer["home"])))
-    say(_("  {name}: {value}", name=_("mode"), value=safe(answer["mode"])))
+    say(_("  {name}: {value}", name=_("mode"), value=_(_MODES.get(answer["mode"], "?"))))
     counted = answer.get("jobs") or {}
     if any(counted.values()):
         told = _(", ").join(f"{number} {words.state(slug)}" for slug, number in counted.items() if number)

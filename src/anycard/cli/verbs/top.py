@@ -27,7 +27,7 @@ _SHOWN_JOBS = 100
 def top(
     once: Annotated[bool, typer.Option("--once", help=_("Print one frame and end"))] = False,
     every: Annotated[
-        float, typer.Option("--every", metavar="SECONDS", min=0.2, help=_("Seconds between two frames (1 unless told)"))
+        float, typer.Option("--every", metavar="SECONDS", min=0.2, help=_("Seconds between two frames"))
     ] = 1.0,
 ) -> int:
     client = session.client()
