@@ -16,7 +16,7 @@ from anycard.cli import words
 from anycard.i18n import _
 from anycard.units import format_duration
 
-_OTHER_LINES = 9  # of the view, beside the running items
+_OTHER_LINES = 10  # of the view, beside the running items
 _SHOWN_FAILURES = 3
 _BAR_COLUMNS = 30
 
