@@ -69,7 +69,11 @@ def report(error: AnycardError, *, as_json: bool) -> None:
 
 def sentence(msgid: str, params: Mapping[str, Any] | None = None) -> str:
     """``msgid`` translated and filled, its params made safe."""
-    fields = {name: value if isinstance(value, int | float) else safe(value) for name, value in (params or {}).items()}
+    fields: dict[str, Any] = {
+        name: value if isinstance(value, int | float) else safe(value) for name, value in (params or {}).items()
+    }
+    if "state" in fields:  # by convention a state's slug, never a person's words
+        fields["state"] = show(str(fields["state"]))
     return show(msgid, fields)
 
 

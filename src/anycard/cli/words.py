@@ -57,16 +57,24 @@ def reason(thing: Json) -> str:
     if thing.get("reason_msgid") and thing["reason_msgid"] == thing.get("state"):
         return ""  # cancelled because it was cancelled: the state says that
     if thing.get("reason_msgid"):
-        params = dict(thing.get("reason_params") or {})
-        if params.get("state") in _STATES:  # of a job that this one waited for
-            params["state"] = state(params["state"])
-        return sentence(thing["reason_msgid"], params)
+        return sentence(thing["reason_msgid"], _with_why(thing.get("reason_params") or {}))
     if thing.get("reason"):
         return safe(thing["reason"])
     slug = thing.get("end_reason")
     if slug and slug != "succeeded":
         return _(_END_REASONS[slug]) if slug in _END_REASONS else safe(slug)
     return ""
+
+
+def _with_why(params: Json) -> dict[str, Any]:
+    """``params`` with the reason that one of them holds in this language: ``why`` is a slug, or ``why_msgid`` with its own ``why_*``."""
+    told = dict(params)
+    if "why_msgid" in told:
+        own = {name.removeprefix("why_"): value for name, value in told.items() if name.startswith("why_")}
+        told["why"] = sentence(told["why_msgid"], own)
+    elif told.get("why") in _END_REASONS:
+        told["why"] = _(_END_REASONS[told["why"]])
+    return told
 
 
 def progress(told: Json) -> str:

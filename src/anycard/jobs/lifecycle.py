@@ -455,6 +455,9 @@ def _why_it_ended(job: OpenJob) -> Text | None:
         return job.failed_why.get(first["item"])
     why = first["reason"] or first["end_reason"]
     params: dict[str, Param] = {"failed": len(job.failed), "items": job.n_items, "item": first["item"], "why": why}
+    detail = job.failed_why.get(first["item"])
+    if detail is not None:  # the faces translate it too
+        params |= {"why_msgid": detail.msgid, **{f"why_{name}": value for name, value in detail.params.items()}}
     return Text("{failed} of {items} items failed, the first of them item {item}: {why}", params)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from anycard.config import Paths
 from anycard.errors import ConflictError, ForbiddenError, NotFoundError, UsageError
+from anycard.i18n import N_
 from anycard.jobs import actions, files, prepare, views
 from anycard.jobs.admit import Admitted, EndedMeanwhileError, NewJob, Submission, admit
 from anycard.jobs.board import OpenJob
@@ -221,7 +222,7 @@ class Jobs:
         job_id = (await self._own(ref, caller))["id"]
 
         def apply(turn: Turn) -> None:
-            job = self._open(job_id, "cancelled")
+            job = self._open(job_id, N_("job {job} has ended and cannot be cancelled"))
             actions.cancel(turn, self._dispatcher.board, job, item, caller.user, self._paths)
 
         await self._dispatcher.ask(apply)
@@ -229,9 +230,12 @@ class Jobs:
 
     async def hold(self, ref: str, caller: Caller, *, held: bool) -> dict[str, Any]:
         job_id = (await self._own(ref, caller))["id"]
+        refusal = N_("job {job} has ended and cannot be held")
+        if not held:
+            refusal = N_("job {job} has ended and cannot be released")
 
         def apply(turn: Turn) -> None:
-            actions.hold(turn, self._open(job_id, "held" if held else "released"), held, caller.user)
+            actions.hold(turn, self._open(job_id, refusal), held, caller.user)
 
         await self._dispatcher.ask(apply)
         return await self.job(job_id)
@@ -261,10 +265,10 @@ class Jobs:
 
     # ---- helpers ----------------------------------------------------------------------------------------------------------
 
-    def _open(self, job_id: int, done: str) -> OpenJob:
+    def _open(self, job_id: int, refusal: str) -> OpenJob:
         job = self._dispatcher.board.jobs.get(job_id)
         if job is None:
-            raise ConflictError("job {job} has ended and cannot be {done}", job=job_id, done=done)
+            raise ConflictError(refusal, job=job_id)
         return job
 
     async def _row(self, ref: str | int, user: str | None = None) -> Mapping[str, Any]:
@@ -315,7 +319,7 @@ def _states(asked: str | None, known: set[str]) -> list[str]:
     for state in states:
         if state not in known:
             raise UsageError(
-                "{state} is no state", hint="the states are {known}", state=state, known=", ".join(sorted(known))
+                "{given} is no state", hint="the states are {known}", given=state, known=", ".join(sorted(known))
             )
     return states
 

@@ -52,7 +52,7 @@ def offers(
     from anycard.offers.scorecard import scorecard
 
     if sort not in _SORTS:
-        raise UsageError("--sort {sort} is not known; {sorts} are", sort=sort, sorts=", ".join(_SORTS))
+        raise UsageError("--sort {sort} is not known; {sorts} are", sort=sort, sorts=_(", ").join(_SORTS))
     known = load_offers(file) if file else shipped_offers()
     exchange = rates(rate or ())
     highest = decimal(most, "--max-price")

@@ -39,7 +39,9 @@ def status(json: options.Json = False) -> int:
     say(_("  {name}: {value}", name=_("mode"), value=_(_MODES.get(answer["mode"], "?"))))
     counted = answer.get("jobs") or {}
     if any(counted.values()):
-        told = _(", ").join(f"{number} {words.state(slug)}" for slug, number in counted.items() if number)
+        told = _(", ").join(
+            _("{count} {state}", count=number, state=words.state(slug)) for slug, number in counted.items() if number
+        )
         say(_("  {name}: {value}", name=_("jobs"), value=told))
     if answer.get("paused"):
         say("  " + sentence(answer["paused_msgid"], answer["paused_params"]))

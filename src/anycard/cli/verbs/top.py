@@ -59,7 +59,9 @@ def _frame(client: Client) -> list[str]:
     for state in ("running", "queued"):
         jobs += client.jobs(state=state, limit=_SHOWN_JOBS)["jobs"]
     counted = status.get("jobs") or {}
-    told = _(", ").join(f"{number} {words.state(slug)}" for slug, number in counted.items() if number)
+    told = _(", ").join(
+        _("{count} {state}", count=number, state=words.state(slug)) for slug, number in counted.items() if number
+    )
     head = [_("anycard on {host}: {jobs}", host=safe(seen["host"]), jobs=told or _("no jobs"))]
     if status.get("paused"):
         head.append(sentence(status["paused_msgid"], status["paused_params"]))
