@@ -18,7 +18,12 @@ def _codes() -> list[str]:
     source = (_FOLDER / "supervisor" / "spawn.py").read_text()
     steps = re.search(r"_STEPS = \((.*?)\)", source)
     assert steps is not None
-    return [*shim, *re.findall(r'"([a-z]+)"', steps[1]), *re.findall(r'SpawnError\(code="([a-z-]+)"', source), "unrecorded"]
+    return [
+        *shim,
+        *re.findall(r'"([a-z]+)"', steps[1]),
+        *re.findall(r'SpawnError\(code="([a-z-]+)"', source),
+        "unrecorded",
+    ]
 
 
 @pytest.mark.parametrize("code", sorted(set(_codes())))
