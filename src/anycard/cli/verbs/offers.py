@@ -78,13 +78,13 @@ def offers(
     if not chosen:
         note(_("no offers"))
         return 3
-    head = [_("OFFER"), _("CARD"), _("N"), _("AN HOUR"), _("SPOT"), _("STEP"), _("AGE")]
+    head = [_("OFFER"), _("CARD"), _("N"), _("AN HOUR"), _("A CARD"), _("SPOT"), _("STEP"), _("AGE")]
     rows = []
     for offer in shown_offers:
         unit = currency or offer.currency
         prices = [
             "?" if price is None else f"{shown(exchange.convert(price, offer.currency, unit))} {unit}"
-            for price in (offer.on_demand_per_h, offer.spot_per_h)
+            for price in (offer.on_demand_per_h, _one_card(offer), offer.spot_per_h)
         ]
         age = offer.age_days(today)
         rows.append(
@@ -97,9 +97,10 @@ def offers(
                 "?" if age is None else _("{days} days", days=age),
             ]
         )
-    told = [at for at in range(len(head)) if at < 4 or any(row[at] != "?" for row in rows)]
+    several = any(offer.card_count > 1 for offer in shown_offers)
+    told = [at for at in range(len(head)) if at < 4 or (any(row[at] != "?" for row in rows) and (at != 4 or several))]
     rows = [[row[at] for at in told] for row in rows]
-    for line in table([head[at] for at in told], rows, right=frozenset((2, 3, 4, 5, 6))):
+    for line in table([head[at] for at in told], rows, right=frozenset(range(2, len(told)))):
         say(line)
     if len(chosen) > limit:
         note(_("{more} more: --limit", more=len(chosen) - limit))
@@ -112,23 +113,29 @@ def offers(
     return 0
 
 
+def _one_card(offer: Any) -> Decimal | None:
+    """What an hour costs for each of its cards."""
+    price: Decimal | None = offer.on_demand_per_h
+    return price if price is None else price / (offer.card_count or 1)
+
+
 def _card_hour(offer: Any, exchange: Any, currency: str) -> Decimal | None:
     """An hour of one card (of the machine, where it has none), on demand or else spot; None where no price is known."""
-    from anycard.offers.money import PriceError
+    from anycard.offers.money import PriceError, exact
 
     price: Decimal | None = offer.on_demand_per_h or offer.spot_per_h
     if price is None:
         return None
     try:
-        each: Decimal = exchange.convert(price, offer.currency, currency) / (offer.card_count or 1)
+        each = exact(exchange.convert(price, offer.currency, currency) / (offer.card_count or 1))
     except PriceError:  # a currency without a rate, in a table of the user's own: it compares with nothing
         return None
     return each
 
 
-def _order(offer: Any, price: Decimal | None, sort: str) -> tuple[str, bool, Decimal]:
+def _order(offer: Any, price: Decimal | None, sort: str) -> tuple[str, bool, Decimal, Decimal]:
     first = {"price": "", "card": offer.card.lower(), "provider": offer.provider.lower()}[sort]
-    return first, price is None, price or Decimal(0)
+    return first, price is None, price or Decimal(0), offer.card_count
 
 
 def _wanted(offer: Any, card: str | None, provider: str | None, region: str | None) -> bool:
