@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from anycard.cli.follow import said_by_program
 from anycard.cli.main import _split
 from anycard.cli.output import safe
-from anycard.cli.tables import _PIECE, cut, pad, width, wrap
+from anycard.cli.tables import _PIECE, cut, pad, table, width, wrap
 
 _OWN = b"[anycard] job 1 (x) item 0 attempt 1 started\n"
 _END = b"[anycard] ended 2026-11-30T17:00:00Z succeeded\n"
@@ -48,6 +48,18 @@ def test_wrap_loses_nothing_but_blanks(text, columns):
     assert "".join("".join(lines).split()) == "".join(text.split())
     longest = max((width(piece) for piece in re.findall(_PIECE, text)), default=0)  # what is never broken may stick out
     assert all(width(line) <= max(columns, longest) for line in lines)
+
+
+@pytest.mark.parametrize("columns", [40, 60, 100])
+def test_the_reason_is_whole_or_cut_late_however_narrow_the_terminal(monkeypatch, columns):
+    why = "exit code 1: " + "the file is damaged in row 17 "
+    monkeypatch.setattr("anycard.cli.tables.screen_width", lambda: columns)
+    lines = table(
+        ["ITEM", "STATE", "VALUES", "WHY"], [["7", "failed", "data/part-7.csv", why], ["8", "succeeded", "x", ""]]
+    )
+    assert all(width(line) <= columns for line in lines)
+    assert "exit code 1: the file is dama" in " ".join(" ".join(lines).split())
+    assert len(lines) == (3 if columns == 100 else 4 if columns == 60 else 5)
 
 
 def test_wrap_breaks_between_wide_characters():

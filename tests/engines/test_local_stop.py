@@ -50,6 +50,19 @@ def test_a_stopped_program_may_write_its_checkpoint(rig: Any) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("name", ["TERM", "KILL", "SEGV"])
+def test_nobody_writes_below_what_the_program_said_when_a_signal_ends_it(rig: Any, name: str) -> None:
+    async def scenario() -> None:
+        async with rig:
+            await rig.engine.start([rig.sh(1, f"echo out; echo err >&2; kill -{name} $$")])
+            end = await rig.end_of(1)
+            assert end.exit_code is not None and end.exit_code > 128
+            said = Path(f"{rig.stem(1)}.log").read_text().splitlines()
+            assert said[-2:] == ["out", "err"]
+
+    asyncio.run(scenario())
+
+
 def test_the_child_of_a_script_keeps_its_grace_when_the_script_has_died(rig: Any) -> None:
     """A shell dies of the stop signal at once; the trainer it started must still get the time to save."""
     trainer = "trap 'sleep 1.5; echo saved >checkpoint; exit 0' TERM; echo >ready; while :; do sleep 0.05; done"

@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 _GAP = "  "
+_LEAST = 30  # columns in which a reason still says something
 # A word, a run of blanks, or one wide character with the closing punctuation that must not begin a line.
 _PIECE = r"[\u2e80-\uffef][，。、；：！？）】”]*|[^\s\u2e80-\uffef]+|\s+"
 
@@ -47,7 +48,8 @@ def screen_width() -> int | None:
 def table(
     head: Sequence[str], rows: Iterable[Sequence[str]], *, indent: str = "", right: frozenset[int] = frozenset()
 ) -> list[str]:
-    """Lines of a table; columns in ``right`` are aligned to the right. The last column is cut at the terminal's edge."""
+    """Lines of a table; columns in ``right`` are aligned to the right. The last column is cut at the terminal's edge; where less than
+    ``_LEAST`` columns are left for it, it stands below its row instead, for it is the one that says why."""
     all_rows = [head, *rows]
     columns = [max(width(row[at]) for row in all_rows) for at in range(len(head))]
     edge = screen_width()
@@ -58,7 +60,15 @@ def table(
             for at, cell in enumerate(row)
         ]
         text = (indent + _GAP.join(cells)).rstrip()
-        lines.append(text if edge is None else cut(text, edge))
+        before = indent + _GAP.join(cells[:-1])
+        if edge is None or width(text) <= edge:
+            lines.append(text)
+        elif row is head or edge - width(before) - len(_GAP) >= _LEAST:
+            lines.append(cut(text, edge))
+        else:
+            below = indent + "    "
+            lines.append(cut(before.rstrip(), edge))
+            lines += [below + line for line in wrap(row[-1], max(_LEAST, edge - len(below)))]
     return lines
 
 

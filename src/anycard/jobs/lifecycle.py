@@ -254,7 +254,8 @@ def end(
         peak_memory_bytes=status.usage.peak_memory_bytes,
     )
     turn.changes.update("grants", attempt.grant_id, to_utc=status.at.utc_s, seconds=run_s)
-    words = f"{reason.value}" + (f": {outcome.detail}" if outcome.detail else "")
+    detailed = outcome.detail is not None and str(outcome.detail) != reason.value  # "cancelled: cancelled" says nothing
+    words = f"{reason.value}: {outcome.detail}" if detailed else reason.value
     if reason is EndReason.DISK_FULL:
         turn.files.append(partial(files.drop_output, Path(f"{attempt.stem}.output")))
     left = f", {status.left_behind} processes left behind were ended" if status.left_behind else ""

@@ -37,7 +37,10 @@ case $1 in
 *) command -v -- "$1" >/dev/null 2>&1 || _anycard_refuse program-missing ;;
 esac
 # exec, so that a program called "echo" or "exit" is that program and not the shell's own word.
+# The shell itself has nothing to say in the log: it would write "Terminated" or "Killed" below what the program said.
+exec 9>&2 2>/dev/null
 (
+  exec 2>&9 9>&-
   umask "$_anycard_umask"
   exec "$@"
 )
