@@ -36,7 +36,7 @@ def test_the_reason_of_the_first_failed_item_is_translated() -> None:
 
 def test_a_state_in_a_sentence_is_translated() -> None:
     told = sentence("job {job}, which it waits for, ended as {state}", {"job": 48, "state": "failed"})
-    assert "失败" in told and "failed" not in told
+    assert told == "它所等待的任务 48 的结果是“失败”"
 
 
 def test_held_is_said_of_open_jobs_alone() -> None:
