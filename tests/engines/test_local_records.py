@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anycard.engines.local.startwords import start_failure
 from anycard.engines.local.supervisor import records
 from anycard.engines.local.supervisor.attempt import Attempt
 
@@ -82,7 +84,9 @@ def test_any_note_is_taken_without_harm(value: object) -> None:
     assert attempt.note["memory"] is None or isinstance(attempt.note["memory"], int)
     assert isinstance(attempt.note["grace_s"], int | float)
     assert all(isinstance(after, float) and isinstance(why, str) for after, why in attempt.note["deadlines"])
-    assert isinstance(attempt.refused("program-missing"), str)
+    told = str(start_failure(json.loads(json.dumps(attempt.refused("program-missing")))))
+    assert told == f"could not start: the program {value!r} was not found"
+    assert told.encode() and "\n" not in told, "it goes into the store and the failed list"
 
 
 def test_the_claim_is_taken_once(tmp_path: Path) -> None:
