@@ -68,9 +68,11 @@ def _read(file: Path) -> str:
     try:
         if file.is_dir():
             raise UsageError("{file} is a folder, not a job file", file=file)
-        if file.stat().st_size > _FILE_MAX_BYTES:
+        with file.open("rb") as opened:  # a device or a pipe has no size: it is read as far as a job file may go
+            content = opened.read(_FILE_MAX_BYTES + 1)
+        if len(content) > _FILE_MAX_BYTES:
             raise UsageError("{file} is larger than 16 MiB: this is no job file", file=file)
-        return file.read_bytes().decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except FileNotFoundError as missing:
         raise NotFoundError(
             "there is no file {file}", hint="to run a command, put -- before it: anycard run -- COMMAND", file=file
