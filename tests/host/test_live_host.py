@@ -108,7 +108,7 @@ def test_folders_links_and_nodes(tmp_path: Path) -> None:
 
 def test_processes() -> None:
     me = HOST.process(os.getpid())
-    assert me is not None and me.user and "pytest" in (me.command or "")
+    assert me is not None and me.user and "python" in (me.command or "")
     assert HOST.process(4194305) is None  # beyond the largest pid
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -87,11 +89,11 @@ def test_only_root_opens_a_shared_home_and_only_where_users_can_reach_it(team, t
     user = team.ann("up", "--shared", "-d", anycard_home=str(team.ann.folder / "x"))
     assert user.returncode == 125
     assert b"must run as root" in user.stderr
-    closed = tmp_path / "closed"
-    closed.mkdir(mode=0o700)
+    closed = Path(tempfile.mkdtemp(prefix="ac-"))  # 0700, and short: a shared home holds its sockets
     told = team.root("--home", str(closed / "home"), "up", "--shared", "-d")
     assert told.returncode == 125
     assert b"cannot reach" in told.stderr
+    shutil.rmtree(closed)
 
 
 def test_the_daemon_is_known_as_shared(team):
