@@ -33,7 +33,7 @@ def test_the_same_submission_twice_is_one_job(client):
 
 def test_many_submissions_are_answered_in_order(client):
     bodies = [submission(command=["true"], name=f"many-{number}", options={"held": True}) for number in range(40)]
-    answers = client.submit_many(bodies, connections=4)
+    answers = client.submit_many(bodies)
     assert [answer["jobs"][0]["name"] for answer in answers] == [body["name"] for body in bodies]
     assert client.submit_many([]) == []
 
@@ -42,7 +42,7 @@ def test_of_many_submissions_the_first_error_is_raised_and_the_others_are_in(cli
     good = submission(command=["true"], name="good-one", options={"held": True})
     bad = submission(text="no_such_key: 1", file="bad.yaml")
     with pytest.raises(UsageError) as raised:
-        client.submit_many([good, bad, bad], connections=2)
+        client.submit_many([good, bad, bad])
     assert raised.value.faults[0]["line"] == 1
     assert client.job("good-one")["held"] is True
 

@@ -46,6 +46,17 @@ class Submitted(_Answer):
     warnings: list[str]
 
 
+class Refused(Problem):
+    status: int = Field(description="what a single submit would have been answered with")
+
+
+class SubmittedMany(_Answer):
+    """An answer for each submission, in their order: what it made, or what was wrong with it."""
+
+    schema_: str = Field(alias="schema", examples=["anycard.submitted-many/1"])
+    answers: list[Submitted | Refused]
+
+
 class Counts(_Answer):
     """Items by what became of them."""
 

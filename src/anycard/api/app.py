@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 import anycard
-from anycard.api.bodies import Answer, LimitBodies
+from anycard.api.bodies import Answer, LimitBodies, problem_json
 from anycard.api.caller import Gate
 from anycard.api.routes import jobs, system
 from anycard.api.system import System
@@ -44,8 +44,7 @@ def create_app(service: Jobs, machine: System, gate: Gate) -> FastAPI:
 
 async def _for_people(request: Request, error: Exception) -> Answer:
     assert isinstance(error, AnycardError)
-    faults = getattr(error, "faults_json", None)
-    return _problem(error, error.http_status, faults() if faults is not None else [])
+    return Answer(problem_json(error), status_code=error.http_status)
 
 
 async def _bad_request(request: Request, error: Exception) -> Answer:

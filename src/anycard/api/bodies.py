@@ -9,6 +9,8 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from anycard.errors import AnycardError
+
 MAX_BODY_BYTES = 40 * 2**20  # a job file of 16 MiB, each character of it escaped
 
 
@@ -17,6 +19,12 @@ class Answer(JSONResponse):
 
     def render(self, content: Any) -> bytes:
         return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
+def problem_json(error: AnycardError) -> dict[str, Any]:
+    """The one form of every error."""
+    faults = getattr(error, "faults_json", None)
+    return {"error": error.to_json(), "faults": faults() if faults is not None else []}
 
 
 class LimitBodies:

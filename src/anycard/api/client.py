@@ -12,18 +12,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from anycard.api.submission import submission
-from anycard.api.transport import DROPPED, Transport, sockets_of
+from anycard.api.transport import Transport, error_of, sockets_of
 from anycard.config import paths
-from anycard.errors import AnycardError, UsageError
+from anycard.errors import UsageError
+
+_MANY = 50  # submissions in one request: enough to share its cost, few enough to be answered at once
+_MANY_CHARACTERS = 4_000_000  # of job files in it
 
 Json = dict[str, Any]
 Ref = int | str
@@ -82,32 +83,17 @@ class Client:
         """Submits what ``submission`` made. Repeatable: the same body again is the same job."""
         return self._transport.request("POST", "/v1/jobs", body)
 
-    def submit_many(self, bodies: Sequence[Mapping[str, Any]], *, connections: int = 8) -> list[Json]:
-        """Submits each body, ``connections`` at a time in flight, from one thread; the answers in the order of ``bodies``.
+    def submit_many(self, bodies: Sequence[Mapping[str, Any]]) -> list[Json]:
+        """Submits each body by itself, many in one request; the answers in the order of ``bodies``.
 
-        The first error is raised after all that was under way has been answered; what was submitted before it stays submitted.
+        The first error is raised once all were answered: one that is refused keeps no other from its place.
         """
-        lanes = deque(self._transport.clone() for _ in range(connections))
-        under_way: deque[tuple[Transport, Mapping[str, Any]]] = deque()
         answers: list[Json] = []
-        try:
-            for body in bodies:
-                if not lanes:
-                    answers.append(_settle(under_way, lanes))
-                lane = lanes.popleft()
-                under_way.append((lane, body))
-                with suppress(*DROPPED):  # then _settle submits it anew
-                    lane.send("POST", "/v1/jobs", body)
-            while under_way:
-                answers.append(_settle(under_way, lanes))
-        except AnycardError:
-            while under_way:
-                with suppress(AnycardError):  # the first error is the one that is raised
-                    _settle(under_way, lanes)
-            raise
-        finally:
-            for lane in lanes:
-                lane.close()
+        for part in _parts(bodies):
+            answers += self._transport.request("POST", "/v1/jobs/batch", {"submissions": part})["answers"]
+        for answer in answers:
+            if "error" in answer:
+                raise error_of(answer["status"], answer)
         return answers
 
     def jobs(
@@ -208,16 +194,19 @@ class Client:
         return self._transport.request("POST", path, body, repeatable=repeatable)
 
 
-def _settle(under_way: deque[tuple[Transport, Mapping[str, Any]]], lanes: deque[Transport]) -> Json:
-    """The answer to the longest waiting submission; its connection is free again."""
-    lane, body = under_way.popleft()
-    lanes.append(lane)
-    if lane.connected:
-        try:
-            return lane.receive()
-        except DROPPED:
-            lane.close()
-    return lane.request("POST", "/v1/jobs", body)
+def _parts(bodies: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """``bodies`` in requests of a bounded number and size."""
+    part: list[Mapping[str, Any]] = []
+    size = 0
+    for body in bodies:
+        length = len(body.get("file") or "")
+        if part and (len(part) >= _MANY or size + length > _MANY_CHARACTERS):
+            yield part
+            part, size = [], 0
+        part.append(body)
+        size += length
+    if part:
+        yield part
 
 
 def _job(ref: Ref, part: str | None = None) -> str:

@@ -55,6 +55,12 @@ class SubmitRequest(_Request):
     )
 
 
+class SubmitManyRequest(_Request):
+    """Several submissions in one request: what a sweep or a client with many jobs sends."""
+
+    submissions: list[SubmitRequest] = Field(min_length=1, max_length=200)
+
+
 class CancelRequest(_Request):
     item: int | None = Field(None, ge=0)
 

@@ -63,7 +63,7 @@ def submission(
 
 
 def _read(file: Path) -> str:
-    if "\n" in os.fspath(file) and not file.parent.is_dir():
+    if not os.path.lexists(file) and ("\n" in file.name or ("\n" in os.fspath(file) and not file.parent.is_dir())):
         raise UsageError("file wants the path of a job file, not what is in it", hint="its content: text=...")
     try:
         if file.is_dir():

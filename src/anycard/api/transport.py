@@ -58,9 +58,6 @@ class Transport:
         self._token = token
         self._connection: http.client.HTTPConnection | None = None
 
-    def clone(self) -> Transport:
-        return Transport(self._where, self._sockets, self._url, self._token)
-
     @property
     def connected(self) -> bool:
         return self._connection is not None
@@ -206,10 +203,10 @@ def _answer(status: int, raw: bytes) -> dict[str, Any]:
         value = None
     if status < 400 and isinstance(value, dict):
         return value
-    raise _error(status, value if isinstance(value, dict) else {})
+    raise error_of(status, value if isinstance(value, dict) else {})
 
 
-def _error(status: int, value: dict[str, Any]) -> AnycardError:
+def error_of(status: int, value: dict[str, Any]) -> AnycardError:
     said = value.get("error")
     if not isinstance(said, dict):
         if status == NotFoundError.http_status:  # no route: a name with a slash, or an older daemon

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import contextlib
 import fcntl
+import gc
 import logging
 import os
 import shutil
@@ -42,6 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     os.umask(0o077)
+    gc.collect()
+    gc.freeze()  # what was imported stays; the collector need not look through it again and again
+    gc.set_threshold(50_000, 20, 100)
     try:
         asyncio.run(_serve(paths(options.home), shared=options.shared, port=options.port))
     except AnycardError as error:

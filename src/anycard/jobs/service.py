@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import shutil
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
@@ -15,7 +15,7 @@ from anycard.i18n import N_
 from anycard.jobs import actions, files, prepare, views
 from anycard.jobs.admit import Admitted, EndedMeanwhileError, NewJob, Submission, admit
 from anycard.jobs.board import OpenJob
-from anycard.jobs.checking import CheckedJob, Request, check_as
+from anycard.jobs.checking import Checked, CheckedJob, Request, check_as
 from anycard.jobs.dispatch import Dispatcher
 from anycard.jobs.logs import read_log
 from anycard.jobs.reload import reopen
@@ -63,11 +63,15 @@ class Jobs:
 
     async def submit(self, request: Request, caller: Caller) -> dict[str, Any]:
         """{jobs, ignored, warnings}; JobFileError with every fault, UsageError when no machine here could ever run it."""
+        return await (await self.check(request, caller))
+
+    async def check(self, request: Request, caller: Caller) -> Awaitable[dict[str, Any]]:
+        """The first half of ``submit``: what is left to be awaited is only its turn. So of many, each in its order, all may share one."""
         if (request.file is None) == (request.command is None):
             raise UsageError("either a job file or a command is submitted, not both")
         known = self._dispatcher.board.submit_keys.get(request.submit_key)
         if known is not None:
-            return _submitted(known, [], [])
+            return _answered(_submitted(known, [], []))
         owner = (caller.uid, caller.gid) if self._shared and caller.uid != 0 else None
         checked = await check_as(request, owner)
         for found in checked.jobs:
@@ -82,6 +86,11 @@ class Jobs:
             gid=owner[1] if owner else None,
             held=checked.held,
         )
+        return self._queue(submission, new, checked, caller)
+
+    async def _queue(
+        self, submission: Submission, new: Sequence[NewJob], checked: Checked, caller: Caller
+    ) -> dict[str, Any]:
         try:
             admitted = await self._admit(submission, caller.user)
         finally:  # became a job's folder, or is not wanted: refused, or the same submission came twice
@@ -312,6 +321,10 @@ class Jobs:
         if wrong:
             raise ConflictError("item {item} of job {job} has not failed", item=wrong[0], job=job_id)
         return sorted(set(items))
+
+
+async def _answered(answer: dict[str, Any]) -> dict[str, Any]:
+    return answer
 
 
 def _states(asked: str | None, known: set[str]) -> list[str]:

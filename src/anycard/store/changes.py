@@ -30,6 +30,11 @@ class Changes:
     def __bool__(self) -> bool:
         return bool(self.inserts or self.updates or self.events)
 
+    def __len__(self) -> int:
+        """Rows to be written."""
+        tables = (*self.inserts.values(), *self.updates.values())
+        return sum(map(len, tables)) + len(self.events)
+
     def insert(self, table: str, row: Row) -> None:
         key = tuple(row[name] for name in _KEYS[table])
         self.inserts.setdefault(table, {})[key] = row
