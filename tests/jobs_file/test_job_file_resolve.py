@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import sys
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ import pytest
 
 from anycard.jobs.file.faults import JobFileError
 from anycard.jobs.file.foreach import MAX_ITEMS, item_variables
+from anycard.jobs.file.looking import Budget, TooMuchError, matches
 from anycard.jobs.file.parse import parse
 from anycard.jobs.file.resolve import Resolved, from_command, resolve
 from anycard.jobs.file.setup_key import setup_key
@@ -345,3 +347,51 @@ def test_setup_key_of_a_cached_environment_does_not_depend_on_where_the_submitte
     here = resolved(text, tmp_path, environ={"PATH": "/bin"}).spec
     there = resolved(text, tmp_path, environ={"PATH": "/opt", "VIRTUAL_ENV": "/v"}).spec
     assert setup_key(here) == setup_key(there)
+
+
+# ---- a look comes to an end
+
+
+def test_a_pipe_is_no_list_and_nobody_waits_for_its_writer(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "ff")
+    os.mkfifo(tmp_path / "requirements.txt")
+    assert faults("run: x\nanycard: {foreach: {lines: ff}}", tmp_path) == ["job.yaml:2:28: ff is not a plain file"]
+    assert faults("run: x\nanycard: {foreach: {lines: /dev/zero}}", tmp_path) == [
+        "job.yaml:2:28: /dev/zero is not a plain file"
+    ]
+    assert setup_key(resolved("run: x\nsetup: y", tmp_path).spec)
+
+
+def test_a_look_through_more_files_than_allowed_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(30):
+        (tmp_path / f"{number}.txt").touch()
+    monkeypatch.setattr("anycard.jobs.file.foreach.Budget", lambda: Budget(left=20))
+    (only,) = faults("run: x\nanycard: {foreach: {files: '**/nowhere'}}", tmp_path)
+    assert only.startswith("job.yaml:2:28: **/nowhere leads through more than")
+
+
+def test_a_look_ends_with_its_time(tmp_path: Path) -> None:
+    for number in range(300):
+        (tmp_path / f"{number}.txt").touch()
+    with pytest.raises(TooMuchError):
+        list(matches("**/nowhere", tmp_path, Budget(until=0.0)))
+
+
+def test_patterns_find_what_glob_finds(tmp_path: Path) -> None:
+    for name in ("a/b/c.txt", "a/.hidden/d.txt", "a/e.txt", ".f.txt", "g[1].txt", "h/i.csv"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "link").symlink_to("a")
+    (tmp_path / "gone").symlink_to("nowhere")
+    (tmp_path / "circle").symlink_to("circle")
+    patterns = (
+        "*", ".*", "*.txt", "**", "**/*.txt", "**/**/c.*", "a/**", "a/**/c.txt", "*/", "**/", "a/**/", "a/", "./a/e.txt", "a/../h/*",
+        "g[[]1].txt", "[gh]*", "*/b/?.txt", "a/.hidden/*", "nowhere", "e.txt/*", "**/b/**", "link/*", "[", str(tmp_path / "**/*.txt"),
+    )  # fmt: skip
+    for pattern in patterns:
+        expected = {
+            path
+            for path in glob.glob(pattern, root_dir=tmp_path, recursive=True)
+            if pattern.endswith("/") or not (tmp_path / path).is_dir()
+        }
+        assert set(matches(pattern, tmp_path, Budget())) == expected, pattern

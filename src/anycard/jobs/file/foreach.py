@@ -7,14 +7,23 @@ that everything in between can stay UTF-8 and the program still gets the true na
 
 from __future__ import annotations
 
-import glob
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from anycard.jobs.file.faults import Faults, Place
+from anycard.jobs.file.looking import (
+    MAX_LOOKED_AT,
+    MAX_SECONDS,
+    NOT_PLAIN,
+    Budget,
+    NotPlainError,
+    TooMuchError,
+    matches,
+    read_plain,
+)
 from anycard.jobs.file.nodes import ListNode, Node, Scalar, is_null, written
 from anycard.jobs.file.readers import VARIABLE, Section, read_mapping, read_text, read_texts, read_whole
 
@@ -160,31 +169,32 @@ def expand(foreach: Foreach, workdir: Path, spell: Callable[[str], str], faults:
 
 def _expand_files(foreach: Files, workdir: Path, spell: Callable[[str], str], faults: Faults) -> tuple[Item, ...]:
     found: set[str] = set()
+    budget = Budget()
     for place, written_pattern in foreach.patterns:
         pattern = spell(written_pattern)
-        before = len(found)
-        for path in itertools.islice(_matches(pattern, workdir), MAX_ITEMS + 1):
-            found.add(path)
-        if len(found) > MAX_ITEMS:
-            faults.add(place, "More than {limit} items: no job may have so many", limit=MAX_ITEMS)
+        some = False
+        try:
+            for path in matches(pattern, workdir, budget):
+                some = True
+                found.add(path)
+                if len(found) > MAX_ITEMS:
+                    faults.add(place, "More than {limit} items: no job may have so many", limit=MAX_ITEMS)
+                    return ()
+        except TooMuchError:
+            faults.add(place, "{value} leads through more than {limit} files, or takes longer than {seconds} s to look for: name a smaller"
+                       " folder", value=pattern, limit=MAX_LOOKED_AT, seconds=round(MAX_SECONDS))  # fmt: skip
             return ()
-        if len(found) == before and not any(_matches(pattern, workdir)):
+        if not some:
             faults.add(place, "No file matches {value} in {folder}", value=pattern, folder=str(workdir))
     return tuple(_item("file", path) for path in sorted(found))
 
 
-def _matches(pattern: str, workdir: Path) -> Iterator[str]:
-    folders = pattern.endswith("/")
-    # Path.glob refuses absolute patterns, which people write
-    for path in glob.iglob(pattern, root_dir=workdir, recursive=True):  # noqa: PTH207
-        if folders or not (workdir / path).is_dir():
-            yield path
-
-
 def _expand_lines(foreach: Lines, path: Path, faults: Faults) -> tuple[Item, ...]:
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_LIST_BYTES + 1)
+        content = read_plain(path, MAX_LIST_BYTES + 1)
+    except NotPlainError:
+        faults.add(foreach.place, NOT_PLAIN.msgid, value=foreach.path)
+        return ()
     except OSError as error:
         faults.add(
             foreach.place,

@@ -7,6 +7,7 @@ import hashlib
 import re
 from pathlib import Path
 
+from anycard.jobs.file.looking import read_plain
 from anycard.jobs.spec import JobSpec
 
 # Files that say which packages a project wants, by the tools that read them.
@@ -17,6 +18,7 @@ LOCK_PATTERNS = (
     "package.json", "package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock",
     "Cargo.toml", "Cargo.lock", "go.mod", "go.sum", "Gemfile", "Gemfile.lock", "renv.lock", "Project.toml", "Manifest.toml",
 )  # fmt: skip
+_MAX_FILE_BYTES = 64 * 1024 * 1024  # the largest lock files have a few MiB
 _ENVIRONMENT_NAMES = ("VIRTUAL_ENV", "CONDA_PREFIX", "PATH")
 
 
@@ -36,7 +38,7 @@ def setup_key(spec: JobSpec) -> str:
             _add(digest, name, spec.environment.get(name, "").encode())
     for path in sorted(Path(spec.workdir).iterdir()):
         if any(fnmatch.fnmatchcase(path.name, pattern) for pattern in LOCK_PATTERNS) and path.is_file():
-            _add(digest, f"file {path.name}", path.read_bytes())
+            _add(digest, f"file {path.name}", read_plain(path, _MAX_FILE_BYTES))
     return digest.hexdigest()
 
 
