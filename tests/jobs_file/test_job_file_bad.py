@@ -229,3 +229,33 @@ def test_the_error_is_one_of_usage_and_carries_its_faults() -> None:
         "file": "j", "line": 2, "column": 1, "value": "nmae", "message": "nmae is not a key of a job file",
         "msgid": "{value} is not a key of a job file", "params": {"value": "nmae"}, "nearest": "name",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "character"),
+    [
+        (r'run: "\ud800"', "1:6", "U+D800"),
+        (r'run: "a\0b"', "1:6", "U+0000"),
+        ('run: x\nworkdir: "/a\\0b"', "2:10", "U+0000"),
+        ('run: x\nanycard: {foreach: {matrix: {a: [1, "b\\0"]}}}', "2:37", "U+0000"),
+        ('run: x\nenvs: {A: "\\udfff"}', "2:11", "U+DFFF"),
+    ],
+)
+def test_what_no_program_can_be_given_is_a_fault(text: str, place: str, character: str) -> None:
+    assert faults(text) == [f"j:{place}: No value may hold the character {character}"]
+
+
+@pytest.mark.parametrize("name", ["\u202ereversed", "a\u2066b", "a\u200fb"])
+def test_a_name_that_turns_the_line_around_is_refused(name: str) -> None:
+    (only,) = faults(f"run: x\nname: {name}")
+    assert only.startswith(f"j:2:7: {name} is no name for a job")
+    (job,) = parse("run: x", f"{name}.yaml")
+    assert job.name == "".join("-" if char > "\u2000" else char for char in name).lstrip("-")
+
+
+def test_a_job_cannot_wait_for_one_that_comes_later_in_its_file() -> None:
+    text = "name: a1\nrun: x\nanycard:\n  after: [a0, {}]\n---\nname: a2\nrun: x\nanycard: {{after: a1}}"
+    said = "j:4:15: anycard.after: {} does not come earlier in this file, whose jobs run in order"
+    for name in ("a2", "a1"):
+        assert faults(text.format(name)) == [said.format(name)]
+    assert len(parse(text.format("b"), "j")) == 2

@@ -197,7 +197,7 @@ def test_own_keys() -> None:
         "  stop_grace: 0\n  retry: {times: 2, wait: 10s, when: [out-of-memory, card-lost, {exit: [33, 34]}, {exit: 35}]}\n"
         "  release: {idle: 10m, max: 8h}\n  resumable: true\n  copy_workdir: true\n  on_item_error: stop\n  environment: torch-2\n"
     ).own
-    assert (own.parallel, own.priority, own.after, own.time_limit_s, own.stop_grace_s) == (
+    assert (own.parallel, own.priority, tuple(own.after), own.time_limit_s, own.stop_grace_s) == (
         4,
         -5,
         ("prepare", "17"),
@@ -215,7 +215,7 @@ def test_own_keys() -> None:
 
 def test_short_forms() -> None:
     own = one("run: x\nanycard: {after: prepare, retry: 3}").own
-    assert (own.after, own.retry) == (("prepare",), RetryRule(times=3))
+    assert (tuple(own.after), own.retry) == (("prepare",), RetryRule(times=3))
 
 
 def test_foreach_kinds() -> None:

@@ -395,3 +395,10 @@ def test_patterns_find_what_glob_finds(tmp_path: Path) -> None:
             if pattern.endswith("/") or not (tmp_path / path).is_dir()
         }
         assert set(matches(pattern, tmp_path, Budget())) == expected, pattern
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800"])
+def test_a_folder_that_cannot_be_named_is_a_fault(tmp_path: Path, name: str) -> None:
+    (job,) = parse("run: x", "job.yaml")
+    with pytest.raises(JobFileError, match="cannot be entered"):
+        resolve(job, cwd=f"{tmp_path}/{name}", environ=E)

@@ -19,6 +19,8 @@ MAX_DEPTH = 32
 
 # What YAML 1.2 allows (section 5.1); lone surrogates are not characters at all.
 _NOT_ALLOWED = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# What YAML may write as an escape and no program can be given: not in a script, a path, an argument or a variable.
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _CORE_TAGS = frozenset(
     f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "timestamp", "merge", "map", "seq")
 )
@@ -212,7 +214,11 @@ class _Builder:
             self._faults.add(place, "A tag means nothing in a job file (a value that begins with ! needs quotes)")
             return None
         if isinstance(node.value, str):
-            return Scalar(place, node.value, node.style is None)
+            if wrong := _NO_TEXT.search(node.value):
+                self._faults.add(
+                    place, "No value may hold the character {character}", character=f"U+{ord(wrong.group()):04X}"
+                )
+            return Scalar(place, _NO_TEXT.sub("\ufffd", node.value), node.style is None)
         if str(node.ctag).endswith("map"):
             return self._mapping(node, place, depth)
         items = [self.build(item, depth + 1) for item in node.value]

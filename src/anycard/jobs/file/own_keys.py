@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from anycard.jobs.file.faults import Faults, nearest
+from anycard.jobs.file.faults import Faults, Place, nearest
 from anycard.jobs.file.foreach import Foreach, read_foreach
 from anycard.jobs.file.nodes import ListNode, MapNode, Node, Scalar, written
 from anycard.jobs.file.readers import (
@@ -39,7 +40,7 @@ class OwnKeys:
     foreach: Foreach | None = None
     parallel: int | None = None
     priority: int | None = None
-    after: tuple[str, ...] = ()
+    after: Mapping[str, Place] = field(default_factory=dict)  # jobs, and where each is named
     not_before: datetime | None = None
     time_limit_s: float | None = None
     stop_grace_s: float | None = None
@@ -63,7 +64,7 @@ def read_own_keys(node: Node, faults: Faults) -> OwnKeys:
         foreach=read_foreach(item, faults) if (item := get("foreach")) else None,
         parallel=read_parallel(item, name("parallel"), faults) if (item := get("parallel")) else None,
         priority=read_priority(item, name("priority"), faults) if (item := get("priority")) else None,
-        after=_read_after(item, faults) if (item := get("after")) else (),
+        after=_read_after(item, faults) if (item := get("after")) else {},
         not_before=_read_moment(item, name("not_before"), faults) if (item := get("not_before")) else None,
         time_limit_s=read_seconds(item, name("time_limit"), faults, positive=True)
         if (item := get("time_limit"))
@@ -91,8 +92,8 @@ def read_times(node: Node, key: str, faults: Faults) -> int | None:
     return read_whole(node, key, faults, least=0, most=MAX_RETRIES)
 
 
-def _read_after(node: Node, faults: Faults) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(text for _, text in read_texts(node, "anycard.after", faults)))
+def _read_after(node: Node, faults: Faults) -> dict[str, Place]:
+    return {text: scalar.place for scalar, text in read_texts(node, "anycard.after", faults)}
 
 
 def _read_moment(node: Node, key: str, faults: Faults) -> datetime | None:

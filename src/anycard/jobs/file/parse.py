@@ -6,6 +6,7 @@ A file holds one job, or several after each other, parted by ``---`` (a pipeline
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
@@ -103,8 +104,21 @@ def parse(text: str | bytes, file_name: str) -> list[ParsedJob]:
         job = _read_job(document, file_name, default_name, pipeline, index > 0, faults)
         if job is not None:
             jobs.append(job)
+    _check_order(jobs, faults)
     faults.raise_if_any()
     return jobs
+
+
+def _check_order(jobs: Sequence[ParsedJob], faults: Faults) -> None:
+    for index, job in enumerate(jobs):
+        not_before_it = {other.name for other in jobs[index:]} - {other.name for other in jobs[:index]}
+        for name, place in job.own.after.items():
+            if name in not_before_it:
+                faults.add(
+                    place,
+                    "anycard.after: {value} does not come earlier in this file, whose jobs run in order",
+                    value=name,
+                )
 
 
 def name_from(text: str) -> str:

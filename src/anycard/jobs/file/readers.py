@@ -13,7 +13,9 @@ MAX_SECONDS = 10 * 366 * 86400.0  # ten years: anything longer is a slip
 _WHOLE = re.compile(r"[+-]?[0-9]{1,12}")
 _TRUE, _FALSE = frozenset(("true", "True", "TRUE")), frozenset(("false", "False", "FALSE"))
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-NAME = re.compile(r"[^\s/\\\x00-\x1f\x7f-\x9f-][^\s/\\\x00-\x1f\x7f-\x9f]{0,99}")
+# Not in a name: blanks and slashes, control characters, those that turn the direction of what is shown, half characters.
+_NOT_IN_NAME = r"\s/\\\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff"
+NAME = re.compile(f"[^{_NOT_IN_NAME}-][^{_NOT_IN_NAME}]{{0,99}}")
 
 
 class Section:

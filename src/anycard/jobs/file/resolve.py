@@ -152,7 +152,7 @@ def _spec(
         items=items,
         parallel=own.parallel if chosen.parallel is None else chosen.parallel,
         priority=_first(chosen.priority, own.priority, resources.priority) or 0,
-        after=own.after,
+        after=tuple(own.after),
         not_before=not_before,
         time_limit_s=own.time_limit_s if chosen.time_limit_s is None else chosen.time_limit_s,
         stop_grace_s=_DEFAULT_GRACE_S if own.stop_grace_s is None else own.stop_grace_s,
@@ -223,7 +223,8 @@ def _workdir(
         is_folder = folder.is_dir()
         if is_folder and not os.access(folder, os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of symbolic links, before Python 3.13
+    # RuntimeError: a loop of symbolic links, before Python 3.13; ValueError: a NUL byte or half a character in a name
+    except (OSError, RuntimeError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         faults.add(place, "The folder {value} cannot be entered: {why}", value=str(folder), why=why)
         return None
