@@ -33,6 +33,14 @@ def batch(cli):
 def test_what_is_answered_is_what_is_published(cli, batch, tmp_path):
     with cli.client() as client:
         check(answers.Submitted, client.submit(command=["true"], options={"held": True}))
+        many = [
+            {"command": ["true"], "cwd": "/", "submit_key": f"many-{n}-0000", "options": {"held": True}}
+            for n in range(2)
+        ]
+        wrong = {"file": "nonsense: 1", "cwd": "/", "submit_key": "many-wrong"}
+        told = ask(cli.home, "POST", "/v1/jobs/batch", {"submissions": [many[0], wrong, many[1]]}).json
+        check(answers.SubmittedMany, told)
+        assert ["jobs" in answer for answer in told["answers"]] == [True, False, True]
         check(answers.JobsPage, client.jobs())
         check(answers.JobsPage, client.jobs(limit=1))
         check(answers.Job, client.job(batch))
@@ -60,7 +68,7 @@ def test_the_document_says_every_call_and_its_answer(cli):
     document = ask(cli.home, "GET", "/v1/openapi.json").json
     assert document["openapi"].startswith("3.")
     calls = {(method, path): call for path, methods in document["paths"].items() for method, call in methods.items()}
-    assert len(calls) == 16, sorted(calls)
+    assert len(calls) == 17, sorted(calls)
     for (method, path), call in calls.items():
         good = next(status for status in call["responses"] if status.startswith("2"))
         content = call["responses"][good]["content"]

@@ -24,6 +24,9 @@ from anycard.store.engine import Store
 from anycard.store.prune import prune
 from anycard.store.queries import counts_by_state
 
+_STOPPED_WITHIN_S = 45.0  # then the answer says how many still run; the supervisor goes on ending them
+_LOOK_S = 0.1
+
 
 class System:
     """``end`` asks the daemon's main loop to stop. ``mode`` is "personal" or "shared"."""
@@ -95,6 +98,10 @@ class System:
     async def down(self, *, stop_attempts: bool) -> dict[str, Any]:
         if stop_attempts:
             await self._dispatcher.ask(self._stop_all)
+            for _ in range(round(_STOPPED_WITHIN_S / _LOOK_S)):
+                if not self._dispatcher.board.attempts:
+                    break
+                await asyncio.sleep(_LOOK_S)
         left = len(self._dispatcher.board.attempts)
         asyncio.get_running_loop().call_later(0.05, self._end)  # after the answer went out
         return {"schema": "anycard.down/1", "pid": os.getpid(), "attempts_running": left}

@@ -140,7 +140,7 @@ class Dispatcher:
         self.machine.locks.close()
         for attempt in self.board.attempts.values():
             self.machine.locks.take(attempt.allocation.card_ids)
-        orders = resume_orders(self.board, self._order, self.paths)
+        orders = resume_orders(self.board, self._order, self._secrets, self.paths)
         await self.engine.open(orders)
         for attempt in self.board.attempts.values():
             if attempt.stop_reason is not None:
@@ -215,22 +215,36 @@ class Dispatcher:
     def _settle(self, turn: Turn) -> None:
         """Files first, each repeatable, then the commit."""
         try:
-            for work in turn.files:
-                work()
-            self.store.commit(turn.changes)
+            self._settle_once(turn)
         except (DiskFullError, OSError) as error:
             if not self.machine.note_disk_full(error):
                 raise _as_unavailable(error) from error
             try:  # the reserve was freed: once more
-                for work in turn.files:
-                    work()
-                self.store.commit(turn.changes)
+                self._settle_once(turn)
             except OSError as again:
                 raise _as_unavailable(again) from again
 
+    def _settle_once(self, turn: Turn) -> None:
+        """Want of room is everybody's trouble and fails the turn. Any other fault of a file is its own job's: its program may have put
+        anything in the way, and that must not keep others from being recorded."""
+        for work, needed_by in turn.files:
+            try:
+                work()
+            except OSError as error:
+                if error.errno in files.NO_ROOM:
+                    raise
+                log.warning("a file of a job could not be settled: %s", error)
+                if needed_by is not None:
+                    turn.unstartable[needed_by] = Text("its files could not be made: {why}", {"why": str(error)})
+        self.store.commit(turn.changes)
+
     async def _effects(self, turn: Turn) -> None:
-        if turn.starts:
-            await self.engine.start(turn.starts)
+        starts = [spec for spec in turn.starts if spec.id not in turn.unstartable]
+        if starts:
+            await self.engine.start(starts)
+        for attempt_id, why_not in turn.unstartable.items():
+            ended = AttemptStatus(attempt_id, Phase.ENDED, now(), start_failure=why_not)
+            self._put(partial(self._ended, ended, ""))
         for attempt_id, why, grace in turn.stops:
             await self.engine.stop(attempt_id, why, grace)
         if turn.forgets:
@@ -273,10 +287,25 @@ class Dispatcher:
             item = PREPARE if not job.prepared else job.ready.popleft()
             if item == PREPARE and job.prepare_key is not None:
                 self.board.setups[job.prepare_key] = job.id
-            order = self._order(job, item, placement.allocation.card_ids)
-            lifecycle.start(
-                turn, self.board, job, item, placement.allocation, engine=self.engine.name, paths=self.paths, **order
+            cards = placement.allocation.card_ids
+            unreadable: UnavailableError | None = None
+            try:
+                secrets = self._secrets(job)
+            except UnavailableError as error:
+                secrets, unreadable = {}, error
+            attempt = lifecycle.start(
+                turn,
+                self.board,
+                job,
+                item,
+                placement.allocation,
+                engine=self.engine.name,
+                paths=self.paths,
+                secrets=secrets,
+                **self._order(job, item, cards),
             )
+            if unreadable is not None:
+                turn.unstartable[attempt.id] = Text(unreadable.message, unreadable.params)
 
     def _refresh(self, at: float) -> None:
         """Looks again at the jobs whose chance to start may have changed."""
@@ -342,10 +371,9 @@ class Dispatcher:
         heapq.heappush(self._timers, (utc_s, job.id))
 
     def _order(self, job: OpenJob, item: int, card_ids: tuple[str, ...]) -> dict[str, Any]:
-        """What ``lifecycle.start`` needs beside the placement; the same again when a lost start is repeated."""
+        """What ``lifecycle.start`` needs beside the placement and the secrets; the same again when a lost start is repeated."""
         by_id = {card.id: card for card in self.machine.cards}
         granted = [by_id[card_id] for card_id in card_ids if card_id in by_id]
-        secrets = files.read_secrets(self.paths.job(job.id)) if job.spec.secrets else {}
         argv = (
             prepare.argv(job, self.paths, self.shell)
             if item == PREPARE
@@ -355,8 +383,11 @@ class Dispatcher:
             "argv": argv,
             "visibility": visibility_env(granted),
             "item_variables": item_variables(job.values(item)),
-            "secrets": secrets,
         }
+
+    def _secrets(self, job: OpenJob) -> dict[str, str]:
+        """UnavailableError when they cannot be read."""
+        return files.read_secrets(self.paths.job(job.id)) if job.spec.secrets else {}
 
     # ---- reports and upkeep -----------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from anycard.errors import UnavailableError
 from anycard.jobs.spec import JobSpec
 from anycard.store.prune import remove_tree
 
@@ -20,7 +21,7 @@ _TAIL_BYTES = 16_384
 _PROGRESS_BYTES = 4096
 _LOG_END = b"[anycard] ended "
 STAGED = ".new-"  # begins the name of a folder that is to become a job's
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 log = logging.getLogger("anycard.files")
@@ -93,12 +94,16 @@ def drop_staged(jobs: Path) -> None:
 
 
 def read_secrets(job_folder: Path) -> dict[str, str]:
-    """The job's secrets; none when it has no such file."""
+    """The job's secrets. UnavailableError when their file is gone or cannot be read: the job must not run without them."""
+    path = job_folder / "secrets.json"
     try:
-        found: dict[str, str] = json.loads((job_folder / "secrets.json").read_bytes())
-    except FileNotFoundError:
-        return {}
-    return found
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        why = getattr(error, "strerror", None) or "it holds no JSON"
+        raise UnavailableError("its secrets in {path} cannot be read: {why}", path=str(path), why=why) from error
+    if not isinstance(found, dict):
+        raise UnavailableError("its secrets in {path} cannot be read: {why}", path=str(path), why="it holds no secrets")
+    return {str(name): str(value) for name, value in found.items()}
 
 
 def open_log(path: Path, flags: int = os.O_RDONLY) -> int | None:
@@ -177,7 +182,7 @@ def promote_output(made: Path, output: Path, owner: Owner | None = None) -> None
     except FileNotFoundError:
         return  # promoted before a crash, or removed by its program
     except OSError as error:
-        if error.errno in _NO_ROOM:
+        if error.errno in NO_ROOM:
             raise
         log.warning("the output %s stays there: %s", made, error)
 
@@ -202,7 +207,7 @@ def end_log(path: Path, line: str) -> None:
         start = b"" if not tail or tail.endswith(b"\n") else b"\n"
         os.write(descriptor, start + _LOG_END + line.encode("utf-8", "replace") + b"\n")
     except OSError as error:
-        if error.errno not in _NO_ROOM:
+        if error.errno not in NO_ROOM:
             raise
         log.warning("no room for the closing line of %s: %s", path, line)  # the store has it, and needs the room more
     finally:

@@ -59,10 +59,10 @@ def start(
     job.running[item] = attempt
     owner = owner_of(job)
     if owner is not None:
-        turn.files.append(partial(files.job_folder, paths.job(job.id), owner))
+        turn.file(partial(files.job_folder, paths.job(job.id), owner), needed_by=attempt.id)
     if item != PREPARE:
         checkpoint = paths.checkpoint(job.id, item)
-        turn.files.append(partial(files.owned_folder, checkpoint, owner))
+        turn.file(partial(files.owned_folder, checkpoint, owner), needed_by=attempt.id)
     if job.first_granted is None:
         job.first_granted = now
         turn.changes.update(
@@ -116,7 +116,8 @@ def start(
         },
     )
     if item == PREPARE:
-        turn.files += [partial(files.owned_folder, filled, owner) for filled in prepare.folders(job, paths)]
+        for filled in prepare.folders(job, paths):
+            turn.file(partial(files.owned_folder, filled, owner), needed_by=attempt.id)
         turn.event("prepare.started", job, attempt=attempt.id, cpus=allocation.cpus)
     else:
         job.counts.queued -= 1
@@ -257,10 +258,10 @@ def end(
     detailed = outcome.detail is not None and str(outcome.detail) != reason.value  # "cancelled: cancelled" says nothing
     words = f"{reason.value}: {outcome.detail}" if detailed else reason.value
     if reason is EndReason.DISK_FULL:
-        turn.files.append(partial(files.drop_output, Path(f"{attempt.stem}.output")))
+        turn.file(partial(files.drop_output, Path(f"{attempt.stem}.output")))
     left = f", {status.left_behind} processes left behind were ended" if status.left_behind else ""
     line = f"{rfc3339(status.at.utc_s)} {words} (exit code {_shown(exit_code)}, {run_s:.1f} s{left})"
-    turn.files.append(partial(files.end_log, Path(f"{attempt.stem}.log"), line))
+    turn.file(partial(files.end_log, Path(f"{attempt.stem}.log"), line))
     data: dict[str, Any] = {
         "reason": reason.value,
         "exit_code": exit_code,
@@ -295,7 +296,7 @@ def _after_item(
     if reason is EndReason.SUCCEEDED:
         job.counts.succeeded += 1
         output = paths.output(job.id, item)
-        turn.files.append(partial(files.promote_output, Path(f"{attempt.stem}.output"), output, owner_of(job)))
+        turn.file(partial(files.promote_output, Path(f"{attempt.stem}.output"), output, owner_of(job)))
         turn.item(job, item, state=ItemState.SUCCEEDED.value, ended_at=turn.now.utc_s, reason_json=None, **values)
         job.notes.pop(item, None)
         job.item_values.pop(item, None)
@@ -400,7 +401,7 @@ def _after_prepare(
     if reason is EndReason.SUCCEEDED:
         job.prepared = True
         if job.prepare_key is not None:
-            turn.files.append(partial(prepare.note_done, paths, job.prepare_key))
+            turn.file(partial(prepare.note_done, paths, job.prepare_key))
             for other in board.jobs.values() if prepare.is_shared(job.prepare_key) else ():
                 if other.prepare_key == job.prepare_key:  # the mark above is not there before this turn has settled
                     other.prepared = True
@@ -428,7 +429,7 @@ def settle(turn: Turn, board: Board, job: OpenJob, paths: Paths) -> None:
         return
     failed = [job.failed[item] for item in sorted(job.failed)]
     if failed or job.reopened:
-        turn.files.append(partial(files.write_failed, paths.job(job.id), failed, owner_of(job)))
+        turn.file(partial(files.write_failed, paths.job(job.id), failed, owner_of(job)))
     turn.counts(job, ended_at=turn.now.utc_s, reason_json=text_json(_why_it_ended(job)))
     counts = job.counts
     turn.event(

@@ -56,7 +56,9 @@ def classify(
         reason = EndReason.DISK_FULL if status.disk_full else EndReason.START_FAILED
         return Outcome(reason, status.start_failure)
     code = status.exit_code
-    if code == 0:
+    if (
+        code == 0 and status.stopped_for is None
+    ):  # stopped ones often save and leave with 0: that is not the end of their work
         return Outcome(EndReason.SUCCEEDED, None)
     if cards_lost:
         return Outcome(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import Any
 
 from anycard.config import Paths
 from anycard.engines.protocol import OpenAttempt
+from anycard.errors import UnavailableError
 from anycard.jobs.board import PREPARE, Attempt, Board, ItemNote, OpenJob
 from anycard.jobs.lifecycle import spec_of
 from anycard.jobs.spec import JobSpec
@@ -54,17 +56,20 @@ def load_board(store: Store) -> Board:
     return board
 
 
-def resume_orders(board: Board, order: Orders, paths: Paths) -> list[OpenAttempt]:
-    """What the engine must find again. One that was granted but never seen running comes with its spec: it is started if it was not."""
+def resume_orders(
+    board: Board, order: Orders, secrets_of: Callable[[OpenJob], Mapping[str, str]], paths: Paths
+) -> list[OpenAttempt]:
+    """What the engine must find again. One that was granted but never seen running comes with its spec: it is started if it was not, unless
+    its secrets cannot be read."""
     found = []
     for attempt in board.attempts.values():
         job = board.jobs[attempt.job_id]
         never_seen = not attempt.seen_running and attempt.stop_reason is None
-        spec = (
-            spec_of(attempt, job, paths=paths, **order(job, attempt.item, attempt.allocation.card_ids))
-            if never_seen
-            else None
-        )
+        spec = None
+        if never_seen:
+            with contextlib.suppress(UnavailableError):
+                more = order(job, attempt.item, attempt.allocation.card_ids)
+                spec = spec_of(attempt, job, paths=paths, secrets=secrets_of(job), **more)
         found.append(OpenAttempt(attempt.id, attempt.stem, spec))
     return found
 

@@ -19,18 +19,24 @@ from anycard.store.changes import Changes
 
 @dataclass(slots=True)
 class Turn:
-    """``files`` run in order, off the loop's thread, before the commit; each must be repeatable. ``starts``, ``stops`` and ``forgets`` go
-    to the engine after it; ``replies`` are answered last."""
+    """``files`` run in order before the commit; each must be repeatable, and comes with the attempt that cannot start without it (None: the
+    daemon's log says when it fails). ``starts``, ``stops`` and ``forgets`` go to the engine after it; ``replies`` are answered last."""
 
     now: Instant
     changes: Changes = field(default_factory=Changes)
-    files: list[Callable[[], None]] = field(default_factory=list)
+    files: list[tuple[Callable[[], object], int | None]] = field(default_factory=list)
     starts: list[AttemptSpec] = field(default_factory=list)
     stops: list[tuple[int, EndReason, float]] = field(default_factory=list)
     forgets: list[int] = field(default_factory=list)
+    unstartable: dict[int, Text] = field(
+        default_factory=dict
+    )  # attempts granted in this turn that must not run, and why
     replies: list[tuple[asyncio.Future[Any], Any]] = field(default_factory=list)
     dirty: set[int] = field(default_factory=set)  # jobs whose chance to start may have changed
     touched: set[tuple[int, int]] = field(default_factory=set)  # (job, item) whose watchers want news; item -1: the job
+
+    def file(self, work: Callable[[], object], *, needed_by: int | None = None) -> None:
+        self.files.append((work, needed_by))
 
     def event(
         self, kind: str, job: OpenJob, *, item: int | None = None, attempt: int | None = None, **data: Any

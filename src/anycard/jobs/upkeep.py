@@ -16,6 +16,7 @@ from anycard.errors import UsageError
 from anycard.host.host import Host
 from anycard.jobs.board import PREPARE, Attempt, Board, OpenJob
 from anycard.jobs.cardlocks import CardLocks
+from anycard.jobs.files import NO_ROOM
 from anycard.jobs.hostview import host_state
 from anycard.model.card import CPU_VENDOR, Card, Health, Reading
 from anycard.model.end_reason import EndReason
@@ -118,7 +119,7 @@ class Upkeep:
 
     def note_disk_full(self, error: Exception) -> bool:
         """A write failed: when it was for want of room, free the reserve and pause. True when trying again makes sense."""
-        if not isinstance(error, DiskFullError) and getattr(error, "errno", None) not in _NO_ROOM:
+        if not isinstance(error, DiskFullError) and getattr(error, "errno", None) not in NO_ROOM:
             return False
         freed = self.reserve.free()
         self._full = self._disk_text(free_bytes(self._paths.home))
@@ -213,6 +214,3 @@ def _ancestors(host: Host, pid: int) -> Iterator[int]:
         pid = int(stat.rpartition(")")[2].split()[1])
         if pid <= 1:
             return
-
-
-_NO_ROOM = frozenset({28, 122})  # ENOSPC, EDQUOT
