@@ -87,9 +87,14 @@ class Paths:
         path = self.home / folder / name
         if runtime and Path(runtime).is_dir():
             path = Path(runtime) / "anycard" / name
-        if len(os.fsencode(path)) <= _SOCKET_PATH_MAX:
+        if fits_a_socket(path):
             return path
         return Path("/tmp") / f"anycard-{os.getuid()}" / name  # noqa: S108  the folder is made 0700 and its owner checked
+
+
+def fits_a_socket(path: Path) -> bool:
+    """Whether the system can give a socket this name."""
+    return len(os.fsencode(path)) <= _SOCKET_PATH_MAX
 
 
 def home_from_environment(flag: str | None = None) -> Path:
@@ -97,7 +102,7 @@ def home_from_environment(flag: str | None = None) -> Path:
     (``~/.local/share/anycard`` on Linux)."""
     chosen = flag or os.environ.get("ANYCARD_HOME")
     if chosen:
-        return Path.cwd() / Path(chosen).expanduser()
+        return Path.cwd() / os.path.expanduser(chosen)  # noqa: PTH111  Path.expanduser raises for a user that is not there
     if os.path.exists(Paths(SHARED_HOME).shared_mark):  # noqa: PTH110  Path.exists raises where a folder is closed to us
         return SHARED_HOME
     xdg = os.environ.get("XDG_DATA_HOME")

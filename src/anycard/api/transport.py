@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from anycard.config import Paths
+from anycard.config import Paths, fits_a_socket
 from anycard.errors import (
     AnycardError,
     ConflictError,
@@ -25,6 +25,8 @@ from anycard.errors import (
 )
 
 _ANSWER_S = 60.0  # a plain call is answered within this, or the daemon counts as stuck
+_LONG_ANSWER_S = 600.0
+_LONG = ("/v1/prune", "/v1/backup")  # their work grows with what is stored
 _CHUNK_BYTES = 65536
 _CLASSES = {
     kind.http_status: kind for kind in (UsageError, NotFoundError, ConflictError, ForbiddenError, UnavailableError)
@@ -57,6 +59,7 @@ class Transport:
         self._url = url
         self._token = token
         self._connection: http.client.HTTPConnection | None = None
+        self._patience_s = _ANSWER_S  # of the call under way
 
     @property
     def connected(self) -> bool:
@@ -92,6 +95,7 @@ class Transport:
         """The first half of ``request``: returns once the request is written."""
         self.connect()
         assert self._connection is not None
+        self._be_patient(_LONG_ANSWER_S if path in _LONG else _ANSWER_S)
         headers = self._headers()
         payload = None
         if body is not None:
@@ -102,6 +106,13 @@ class Transport:
         except DROPPED:
             self.close()
             raise
+
+    def _be_patient(self, seconds: float) -> None:
+        assert self._connection is not None
+        self._patience_s = seconds
+        self._connection.timeout = seconds
+        if self._connection.sock is not None:
+            self._connection.sock.settimeout(seconds)
 
     def receive(self) -> dict[str, Any]:
         """The second half of ``request``."""
@@ -115,7 +126,7 @@ class Transport:
             raise UnavailableError(
                 "the daemon did not answer within {seconds} s",
                 hint="look into its log: {where}/daemon.log",
-                seconds=round(_ANSWER_S),
+                seconds=round(self._patience_s),
                 where=self._where,
             ) from late
         if response.will_close:
@@ -145,11 +156,15 @@ class Transport:
         for connection in self._candidates(timeout):
             try:
                 connection.connect()
-            except (FileNotFoundError, ConnectionRefusedError, TimeoutError, socket.gaierror):
+            except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError, TimeoutError, socket.gaierror):
                 connection.close()
             except PermissionError as refused:
                 connection.close()
                 raise ForbiddenError("the daemon of {where} is someone else's", where=self._where) from refused
+            except (OSError, UnicodeError) as error:  # no way to that network; a host's name that cannot be one
+                connection.close()
+                why = getattr(error, "strerror", None) or str(error)
+                raise UnavailableError("{where} cannot be reached: {why}", where=self._where, why=why) from error
             else:
                 return connection
         raise NoDaemonError("no daemon is running for {where}", hint="start it: anycard up -d", where=self._where)
@@ -159,10 +174,15 @@ class Transport:
             for path in self._sockets:
                 yield _UnixConnection(path, timeout)
             return
-        parts = urlsplit(self._url)
-        if parts.scheme != "http" or not parts.hostname:
-            raise UsageError("{url} is not an address like http://127.0.0.1:8080", url=self._url)
-        yield http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=timeout)
+        try:
+            parts = urlsplit(self._url)
+            host, port = parts.hostname, parts.port or 80
+            if parts.scheme != "http" or not host:
+                raise ValueError(self._url)
+            connection = http.client.HTTPConnection(host, port, timeout=timeout)
+        except (ValueError, http.client.InvalidURL) as wrong:
+            raise UsageError("{url} is not an address like http://127.0.0.1:8080", url=self._url) from wrong
+        yield connection
 
     def _lost(self) -> UnavailableError:
         return UnavailableError(
@@ -183,7 +203,7 @@ def sockets_of(paths: Paths) -> tuple[Path, ...]:
     places = [paths.socket, paths.home / "run" / name]
     if os.name == "posix":
         places += [Path(f"/run/user/{os.getuid()}/anycard") / name, Path("/tmp") / f"anycard-{os.getuid()}" / name]  # noqa: S108
-    return tuple(path for path in dict.fromkeys(places) if _trusted(path))
+    return tuple(path for path in dict.fromkeys(places) if fits_a_socket(path) and _trusted(path))
 
 
 def _trusted(path: Path) -> bool:

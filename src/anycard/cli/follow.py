@@ -13,6 +13,7 @@ from typing import Any
 
 from anycard.api.client import Client, Json
 from anycard.cli.output import note
+from anycard.cli.streams import UnwrittenError
 from anycard.cli.words import OVER
 from anycard.errors import AnycardError, UnavailableError
 from anycard.i18n import _
@@ -104,17 +105,17 @@ class LogStream:
         self._changed = threading.Condition()
         self._attempts = 0
         self._over = False
-        self._failure: AnycardError | BrokenPipeError | None = None
+        self._failure: AnycardError | UnwrittenError | None = None
         self._writing = threading.Lock()  # held while a piece is written, and by ``pause`` until ``go_on``
         self._thread = threading.Thread(target=self._copy, name="log", daemon=True)
         self._thread.start()
 
     def saw(self, attempts: int) -> None:
-        """So many attempts were started by now. Raises BrokenPipeError when stdout was closed."""
+        """So many attempts were started by now. Raises UnwrittenError when stdout takes no more."""
         with self._changed:
             self._attempts = max(self._attempts, attempts)
             self._changed.notify()
-            if isinstance(self._failure, BrokenPipeError):
+            if isinstance(self._failure, UnwrittenError):
                 raise self._failure
 
     def pause(self) -> None:
@@ -140,7 +141,7 @@ class LogStream:
             while self._next(number):
                 number += 1
                 self._copy_attempt(number)
-        except (AnycardError, BrokenPipeError) as failure:
+        except (AnycardError, UnwrittenError) as failure:
             with self._changed:
                 self._failure = failure
 

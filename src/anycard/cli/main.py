@@ -5,18 +5,18 @@ Nothing heavy is imported before the verb needs it: ``anycard --help`` answers i
 
 from __future__ import annotations
 
-import functools
 import importlib
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Annotated, Any
 
 import typer
 
 from anycard import __version__, i18n
+from anycard.cli import streams
 from anycard.cli.help import Verb, VerbGroup
 from anycard.cli.output import report
 from anycard.cli.session import session
@@ -78,52 +78,42 @@ def _load(verb: str) -> Any:
     more = getattr(module, "MORE", None)
     line = _(VERBS[verb])
     app = typer.Typer(**_TYPER)
-    app.command(verb, cls=Verb, help=f"{line}\n\n{_(more)}" if more else line)(_unpiped(getattr(module, verb)))
+    app.command(verb, cls=Verb, help=f"{line}\n\n{_(more)}" if more else line)(getattr(module, verb))
     return typer.main.get_command(app)
-
-
-class _ReaderLeftError(Exception):
-    """Whoever read our stdout has closed it (`anycard jobs | head`)."""
-
-
-def _unpiped(verb: Callable[..., int]) -> Callable[..., int]:
-    """Typer would end a broken pipe with exit code 1, which means something else here."""
-
-    @functools.wraps(verb)
-    def call(*args: Any, **kwargs: Any) -> int:
-        try:
-            code = verb(*args, **kwargs)
-            sys.stdout.flush()
-        except BrokenPipeError as closed:
-            raise _ReaderLeftError from closed
-        return code
-
-    return call
 
 
 def main() -> None:
     """Entry point: exits with the code of the contract (docs/cli.md)."""
     sys.excepthook = _crashed
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="replace")
+    streams.prepare()
     sys.exit(_guarded(sys.argv[1:]))
 
 
 def _guarded(argv: Sequence[str]) -> int:
     try:
-        code = run(argv)
-    except AnycardError as error:
-        report(error, as_json=session.json)
-        return error.exit_code
-    except _ReaderLeftError:
-        # Python would complain when it flushes stdout at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _PIPE_CLOSED
+        code = _reported(argv)
+        sys.stdout.flush()
+    except streams.UnwrittenError as unwritten:
+        streams.forget()
+        return _unwritten(unwritten.cause)
     except KeyboardInterrupt:
         return _INTERRUPTED
     return code
+
+
+def _reported(argv: Sequence[str]) -> int:
+    try:
+        return run(argv)
+    except AnycardError as error:
+        report(error, as_json=session.json)
+        return error.exit_code
+
+
+def _unwritten(error: OSError) -> int:
+    if not isinstance(error, BrokenPipeError):
+        said = _("the answer could not be written: {why}", why=error.strerror or str(error))
+        sys.stderr.write(f"anycard: {said}\n")
+    return _PIPE_CLOSED
 
 
 def run(argv: Sequence[str]) -> int:

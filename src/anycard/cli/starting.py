@@ -56,7 +56,10 @@ def start_daemon(home_flag: str | None, *, shared: bool = False, port: int | Non
         log = os.open(home.daemon_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     except OSError as error:
         raise UnavailableError(
-            "{home} cannot be written: {why}", home=home.home, why=error.strerror or str(error)
+            "{home} cannot be written: {why}",
+            hint="name a folder of yours: --home FOLDER, or ANYCARD_HOME",
+            home=home.home,
+            why=error.strerror or str(error),
         ) from error
     with tempfile.TemporaryFile(
         dir=home.home

@@ -36,6 +36,8 @@ def wait(
             timed_out = True
             break
     states = [client.job(number) for number in numbers]
+    # The time may have ended before the first look.
+    timed_out = timed_out and not all(job["state"] in words.OVER for job in states)
     if json:
         document({"schema": "anycard.wait/1", "timed_out": timed_out, "jobs": states})
     else:
