@@ -89,6 +89,26 @@ def test_any_note_is_taken_without_harm(value: object) -> None:
     assert told.encode() and "\n" not in told, "it goes into the store and the failed list"
 
 
+@pytest.mark.parametrize("deep", [b"[" * 50_000, b'{"a":' * 12_000], ids=["lists", "objects"])
+def test_brackets_without_end_are_a_claim_nobody_can_read(tmp_path: Path, deep: bytes) -> None:
+    stem = f"{tmp_path}/3.1"
+    put(stem, "started", b"77\n\nboot\n" + deep + b"\n")
+    with pytest.raises(records.Incomplete):
+        records.read_started(stem)
+    put(stem, "stop", deep)
+    assert records.read_stop(stem) is None
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", "1" + "0" * 400, "true"])
+def test_a_time_that_is_no_time_is_not_taken(number: str) -> None:
+    attempt = Attempt(1, "/nowhere")
+    attempt.take_note(
+        json.loads(f'{{"grace_s": {number}, "deadlines": [[{number}, "time-limit"], [5, "time-limit"]]}}')
+    )
+    assert attempt.note["grace_s"] == 30.0
+    assert attempt.note["deadlines"] == [[5.0, "time-limit"]]
+
+
 def test_the_claim_is_taken_once(tmp_path: Path) -> None:
     stem = f"{tmp_path}/3.1"
     assert records.read_started(stem) is None

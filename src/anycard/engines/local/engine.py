@@ -25,6 +25,7 @@ from anycard.model.end_reason import EndReason
 
 PROTOCOL = 1  # the supervisor's of the same name; one that speaks another is replaced
 _READ_BYTES = 1 << 18
+_FORGET_S = 0.2
 _READY_TIMEOUT_S = 10.0  # an interpreter that starts on a very busy machine
 _SHORT_LIFE_S = 0.5
 _SHORT_LIFE_WAIT_S = 0.2
@@ -50,6 +51,7 @@ class LocalEngine:
         self._paths = paths
         self._idle_exit_s = idle_exit_s
         self._known: dict[int, _Known] = {}
+        self._forgotten: list[int] = []  # not told to the supervisor yet
         self._reports: asyncio.Queue[AttemptStatus | None] = asyncio.Queue()
         self._writer: asyncio.StreamWriter | None = None
         self._keeper: asyncio.Task[None] | None = None
@@ -70,7 +72,8 @@ class LocalEngine:
     async def start(self, specs: Sequence[AttemptSpec]) -> None:
         for spec in specs:
             self._known[spec.id] = _Known(spec.stem, spec)
-        self._send(b"".join(wire.line({"do": "start", "spec": wire.spec_to_json(spec)}) for spec in specs))
+        starts = b"".join(wire.line({"do": "start", "spec": wire.spec_to_json(spec)}) for spec in specs)
+        self._send(self._forget_line() + starts)
         await self._drained()
 
     async def stop(self, attempt_id: int, why: EndReason, grace_s: float) -> None:
@@ -103,12 +106,21 @@ class LocalEngine:
     async def forget(self, attempt_ids: Sequence[int]) -> None:
         for attempt_id in attempt_ids:
             self._known.pop(attempt_id, None)
-        self._send(wire.line({"do": "forget", "ids": list(attempt_ids)}))
+        if attempt_ids and not self._forgotten:
+            asyncio.get_running_loop().call_later(_FORGET_S, lambda: self._send(self._forget_line()))
+        self._forgotten += attempt_ids
 
     async def close(self) -> None:
         await self._end_keeper()
+        self._send(self._forget_line())
+        await self._drained()
         await self._disconnect()
         self._reports.put_nowait(None)
+
+    def _forget_line(self) -> bytes:
+        """What is to be forgotten rides along with the next order, or goes by itself a moment later: it is never urgent."""
+        forgotten, self._forgotten = self._forgotten, []
+        return wire.line({"do": "forget", "ids": forgotten}) if forgotten else b""
 
     # --- the connection
 

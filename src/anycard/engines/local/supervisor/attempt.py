@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
     from anycard.engines.local.supervisor.cgroups import Group
 
+_MOST_S = 1e12  # 30,000 years; what is longer is no time
+
 QUEUED = "queued"  # to be started in one of the next turns
 PENDING = "pending"  # claimed by someone, the claim not readable yet
 RUNNING = "running"
@@ -22,11 +24,21 @@ def failure(code: str, **params: str | int) -> dict[str, Any]:
     return {"code": code, "params": params}
 
 
+def finite(value: object) -> float | None:
+    """The number of seconds ``value`` is; None when it is no number, or none that a clock can be compared with."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _MOST_S:
+        return None
+    return float(value)
+
+
 class Attempt:
     """``note`` is kept in ``started`` and survives this process: memory, cpus, grace_s, deadlines, program, cwd, groups.
     Times ``*_at`` are boot seconds unless they say UTC."""
 
     def __init__(self, attempt_id: int, stem: str) -> None:
+        """ValueError when these are not what they are taken for: they come over the socket."""
+        if type(attempt_id) is not int or not isinstance(stem, str) or not stem.startswith("/") or "\0" in stem:
+            raise ValueError("no attempt")
         self.id = attempt_id
         self.stem = stem
         self.state = QUEUED
@@ -49,6 +61,7 @@ class Attempt:
         self.calm_since: float | None = None
         self.drained_since: float | None = None
         self.due = 0.0
+        self.given_up = False  # it could not be dealt with; only what runs of it is still being ended
         self.pending_since = 0.0
         # how it ended
         self.ended_at = 0.0
@@ -69,6 +82,8 @@ class Attempt:
         self.written_bytes: int | None = None
 
     def take_spec(self, spec: dict[str, Any]) -> None:
+        """KeyError or ValueError when it is none: nothing of it is taken then."""
+        _check(spec)
         self.spec = spec
         self.uid = spec["uid"]
         self.note = {
@@ -86,14 +101,16 @@ class Attempt:
         self.note = note
         deadlines = note.get("deadlines")
         self.note["deadlines"] = [
-            [float(entry[0]), str(entry[1])]
+            [after_s, entry[1]]
             for entry in (deadlines if isinstance(deadlines, list) else [])
-            if isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], int | float)
+            if isinstance(entry, list) and len(entry) == 2 and isinstance(entry[1], str)
+            for after_s in [finite(entry[0])]
+            if after_s is not None
         ]
         if not isinstance(note.get("memory"), int):
             note["memory"] = None
-        if not isinstance(note.get("grace_s"), int | float):
-            note["grace_s"] = 30.0
+        grace_s = finite(note.get("grace_s"))
+        note["grace_s"] = 30.0 if grace_s is None else grace_s
 
     def since_ticks(self) -> int:
         """No process of this attempt started before this (clock ticks since boot; a little early where only our clock saw it)."""
@@ -123,3 +140,30 @@ class Attempt:
             "left_behind": self.left_behind,
             "usage": [self.cpu_s, self.memory_bytes, self.peak_memory_bytes, self.read_bytes, self.written_bytes],
         }
+
+
+def _check(spec: dict[str, Any]) -> None:
+    """KeyError or ValueError when ``spec`` is not what engine.py sends. Words a program cannot be given are found at the start."""
+    uid, gid = spec["uid"], spec["gid"]
+    deadlines = spec["deadlines"]
+    sound = (
+        isinstance(spec["argv"], list)
+        and all(isinstance(word, str) for word in spec["argv"])
+        and isinstance(spec["env"], dict)
+        and all(isinstance(value, str) for value in spec["env"].values())
+        and isinstance(spec["cwd"], str)
+        and isinstance(spec["header"], str)
+        and type(spec["umask"]) is int
+        and (spec["memory"] is None or type(spec["memory"]) is int)
+        and (spec["cpus"] is None or finite(spec["cpus"]) is not None)
+        and finite(spec["grace_s"]) is not None
+        and (uid is None or (type(uid) is int and 0 <= uid < 1 << 32))
+        and (gid is None or (type(gid) is int and 0 <= gid < 1 << 32))
+        and isinstance(deadlines, list)
+        and all(
+            isinstance(entry, list) and len(entry) == 2 and finite(entry[0]) is not None and isinstance(entry[1], str)
+            for entry in deadlines
+        )
+    )
+    if not sound:
+        raise ValueError("no spec")

@@ -18,6 +18,7 @@ from anycard.engines.local.supervisor.attempt import Attempt
 from anycard.engines.local.supervisor.cgroups import Cgroups
 from anycard.engines.local.supervisor.ending import Ending
 from anycard.engines.local.supervisor.finding import POLL_S, Finding, disk_is_full
+from anycard.engines.local.supervisor.mishaps import Mishaps
 from anycard.engines.local.supervisor.sampling import Sampling
 from anycard.engines.local.supervisor.spawn import CLAIM_FAILED, SpawnError, spawn
 
@@ -60,6 +61,7 @@ class Attempts:
             set()
         )  # pids of daemons, which are no attempt's even when one of its programs started them
         self.shims: dict[int, Attempt] = {}  # our children, not reaped yet
+        self.mishaps = Mishaps()
         self.cgroups = Cgroups(home_key)
         self.ending = Ending(self)
         self.finding = Finding(self)
@@ -79,10 +81,10 @@ class Attempts:
             if entry["id"] in self.by_id:
                 continue
             attempt = Attempt(entry["id"], entry["stem"])
-            self.by_id[attempt.id] = attempt
             if entry["spec"] is not None:
                 attempt.take_spec(entry["spec"])
-            self.finding.find(attempt, boot_now())
+            self.by_id[attempt.id] = attempt
+            self._try(attempt, self.finding.find, attempt, boot_now())
         for attempt in self.by_id.values():
             self.report(attempt)
 
@@ -93,11 +95,13 @@ class Attempts:
             self.report(known)
             return
         attempt = Attempt(spec["id"], spec["stem"])
-        attempt.take_spec(spec)
+        attempt.take_spec(spec)  # before it is known: what is no spec leaves nothing behind
         self.by_id[attempt.id] = attempt
         self.enqueue(attempt)
 
     def stop(self, attempt_id: int, why: str, grace_s: float) -> None:
+        if not isinstance(why, str) or states.finite(grace_s) is None:
+            raise ValueError("no stop")
         attempt = self.by_id.get(attempt_id)
         if attempt is None:
             return
@@ -105,7 +109,7 @@ class Attempts:
             attempt.stopped_for = why
             self._end_unstarted(attempt)
         elif attempt.state != states.ENDED:
-            self.ending.begin(attempt, why, grace_s)
+            self._try(attempt, self.ending.begin, attempt, why, grace_s)
 
     def forget(self, attempt_ids: list[int]) -> None:
         for attempt_id in attempt_ids:
@@ -125,16 +129,16 @@ class Attempts:
         for _ in range(min(_STARTS_A_TURN, len(self._queue))):
             attempt = self._queue.popleft()
             if attempt.state == states.QUEUED:
-                self._spawn(attempt)
+                self._try(attempt, self._spawn, attempt)
         now = boot_now()
         while self._deadlines and self._deadlines[0][0] <= now:
             _, attempt_id, why = heapq.heappop(self._deadlines)
             attempt_or_none = self.by_id.get(attempt_id)
             if attempt_or_none is not None and attempt_or_none.state == states.RUNNING:
-                self.ending.begin(attempt_or_none, why, attempt_or_none.note["grace_s"])
+                self._try(attempt_or_none, self.ending.begin, attempt_or_none, why, attempt_or_none.note["grace_s"])
         for attempt in list(self._attention.values()):
             if attempt.due <= now:
-                self._attend(attempt, now)
+                self._try(attempt, self._attend, attempt, now)
         self._sampling.turn(now)
         if self._queue:
             return 0.0
@@ -196,25 +200,60 @@ class Attempts:
         if attempt.state == states.ENDED:
             self.unattend(attempt)
 
+    def adopted_ended(self, attempt: Attempt) -> None:
+        """A process that was found again has ended: the loop saw its pidfd."""
+        self._try(attempt, self.finding.adopted_ended, attempt)
+
+    # --- one attempt's trouble is nobody else's
+
+    def _try(self, attempt: Attempt, step: Callable[..., None], *arguments: object) -> None:
+        """One step of one attempt. Part of what it meets is the attempt's own making (its files, its processes), and all others wait
+        behind it: so whatever goes wrong ends at most this attempt."""
+        try:
+            step(*arguments)
+        except (OSError, MemoryError) as error:  # the machine is short of something: that passes
+            self.mishaps.note(f"attempt {attempt.id} is tried again", error)
+            if attempt.state == states.QUEUED and attempt.pid is None:
+                attempt.state, attempt.pending_since = states.PENDING, boot_now()
+            self.attend(attempt, boot_now() + POLL_S)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others' supervisor outlives it
+            self.mishaps.note(f"attempt {attempt.id} is given up", error)
+            self._give_up(attempt)
+
+    def _give_up(self, attempt: Attempt) -> None:
+        """Says what is known, which is that nobody knows how it ends, and ends what runs of it."""
+        self.finding.unwatch(attempt)
+        attempt.spec = None
+        if attempt.state == states.ENDED:
+            self.unattend(attempt)
+        elif attempt.given_up:  # nor can what runs of it be ended
+            attempt.group = None
+            self.ending.finish(attempt)
+        else:
+            if not attempt.ended_utc:
+                attempt.ended_at, attempt.ended_utc = boot_now(), time.time()
+                attempt.lost = True
+            attempt.given_up = True
+            attempt.state = states.DRAINING
+            self.attend(attempt, 0.0)
+
     # --- starting
 
     def _spawn(self, attempt: Attempt) -> None:
         spec = attempt.spec
         assert spec is not None  # QUEUED ones have it
         attempt.spec = None
-        memory, cpus = spec["memory"], spec["cpus"]
-        if memory is not None or cpus is not None:
-            attempt.group = self.cgroups.make(attempt.id, memory, cpus)
-            if attempt.group is not None:
-                attempt.note["groups"] = list(attempt.group.folders)
-        attempt.limits = self._limits(attempt)
-        attempt.note["limits"] = attempt.limits
-        entrances = attempt.group.entrances if attempt.group is not None else []
         try:
+            entrances = self._enclose(attempt)
             pid = spawn(spec, attempt.note, self.mark(attempt), self.boot_id, entrances)
         except SpawnError as error:
             attempt.start_failure = states.failure(error.code, **error.params)
             attempt.disk_full = error.disk_full
+            self._end_unstarted(attempt)
+            return
+        except Exception as error:  # noqa: BLE001 - nothing runs, which the attempt's end says
+            self.mishaps.note(f"attempt {attempt.id} could not be started", error)
+            attempt.start_failure = states.failure("odd-words", reason=type(error).__name__)
             self._end_unstarted(attempt)
             return
         attempt.pid = pid
@@ -223,6 +262,17 @@ class Attempts:
         attempt.state = states.RUNNING
         self.shims[pid] = attempt
         self.now_runs(attempt)
+
+    def _enclose(self, attempt: Attempt) -> list[str]:
+        """Makes the attempt's control group where it needs one; the files through which it is entered."""
+        memory, cpus = attempt.note["memory"], attempt.note["cpus"]
+        if memory is not None or cpus is not None:
+            attempt.group = self.cgroups.make(attempt.id, memory, cpus)
+            if attempt.group is not None:
+                attempt.note["groups"] = list(attempt.group.folders)
+        attempt.limits = self._limits(attempt)
+        attempt.note["limits"] = attempt.limits
+        return attempt.group.entrances if attempt.group is not None else []
 
     def _limits(self, attempt: Attempt) -> str:
         wanted = {name for name, key in (("memory", "memory"), ("cpu", "cpus")) if attempt.note[key] is not None}
@@ -260,11 +310,20 @@ class Attempts:
             if attempt is not None:  # else an orphan that came to us as the subreaper
                 attempt.cpu_s = max(attempt.cpu_s or 0.0, usage.ru_utime + usage.ru_stime)
                 attempt.peak_memory_bytes = max(attempt.peak_memory_bytes or 0, usage.ru_maxrss * _MAXRSS_BYTES)
-                self._child_ended(attempt, pid, status)
+                if attempt.given_up:
+                    continue
+                self._try(attempt, self._child_ended, attempt, pid, status)
                 if attempt.state == states.DRAINING:
                     ended.append(attempt)
-        if ended:
+        if not ended:
+            return
+        try:
             self.ending.settle(ended)
+        except Exception as error:  # noqa: BLE001 - looked at one by one, the one that it is about shows
+            self.mishaps.note("ended attempts are looked at one by one", error)
+            for attempt in ended:
+                if attempt.state == states.DRAINING:
+                    self.attend(attempt, 0.0)
 
     def _child_ended(self, attempt: Attempt, pid: int, status: int) -> None:
         code = os.waitstatus_to_exitcode(status)

@@ -253,16 +253,16 @@ def _make(folder: str) -> None:
 
 
 def _remove(folder: str) -> bool:
-    """Removes a group and the groups a program made below it. False while anything is in them."""
+    """Removes a group and the groups a program made below it, however deep. False while anything is in them."""
     if _is_removed(folder):
         return True
-    try:
-        below = [entry.path for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
-    except OSError:
-        return True
-    for path in below:
-        _remove(path)
-    return bool(below) and _is_removed(folder)
+    folders = [folder]
+    for path in folders:  # grows as it goes, parents before what is below them
+        try:
+            folders += [entry.path for entry in os.scandir(path) if entry.is_dir(follow_symlinks=False)]
+        except OSError:
+            continue  # gone meanwhile, or too deep for a path: then what is above it stays, too
+    return not [path for path in reversed(folders) if not _is_removed(path)]
 
 
 def _is_removed(folder: str) -> bool:

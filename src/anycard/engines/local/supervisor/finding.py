@@ -134,8 +134,8 @@ class Finding:
             self._attempts.attend(attempt, now + POLL_S)
         self._attempts.now_runs(attempt)
         if stop is not None:
-            kill_at = stop.get("kill_at")
-            grace_s = attempt.note["grace_s"] if not isinstance(kill_at, int | float) else max(0.0, kill_at - now)
+            kill_at = states.finite(stop.get("kill_at"))
+            grace_s = attempt.note["grace_s"] if kill_at is None else max(0.0, kill_at - now)
             self._attempts.ending.begin(attempt, stop["why"], grace_s, told=stop.get("told") is True)
 
     def _proven_start(self, attempt: Attempt) -> int:
@@ -157,12 +157,16 @@ class Finding:
 
     def adopted_ended(self, attempt: Attempt) -> None:
         """A process that was found again has ended."""
+        if attempt.pidfd is not None:  # else it was given up meanwhile
+            self.unwatch(attempt)
+            self.gone(attempt)
+
+    def unwatch(self, attempt: Attempt) -> None:
         if attempt.pidfd is not None:
             self._watched -= 1
             self._attempts.unwatch(attempt.pidfd)
             os.close(attempt.pidfd)
             attempt.pidfd = None
-        self.gone(attempt)
 
     def gone(self, attempt: Attempt) -> None:
         """Not our child and not there any more: its exit file says how it ended, or nobody knows."""

@@ -13,7 +13,6 @@ import selectors
 import signal
 import socket
 import struct
-import sys
 import time
 
 from anycard.engines.local.supervisor.attempts import Attempts
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
 
 PROTOCOL = 1
 _READ_BYTES = 1 << 18
+_NO_DESCRIPTOR_WAIT_S = 0.1
+_LONGEST_WAIT_S = 3600.0  # select takes no timeout of years
 _MOST_UNSENT_BYTES = 64 << 20  # a client that does not read is dropped; it asks again when it is back
 
 
@@ -74,7 +75,9 @@ class Supervisor:
                 if left <= 0:
                     break
                 timeout = left if timeout is None else min(timeout, left)
-            for key, mask in self._selector.select(timeout):
+            for key, mask in self._selector.select(
+                _LONGEST_WAIT_S if timeout is None else min(timeout, _LONGEST_WAIT_S)
+            ):
                 key.data(key.fileobj, mask)
         self._flush()
         _unlink(self._socket_path)
@@ -96,6 +99,10 @@ class Supervisor:
         try:
             connection, _ = listener.accept()
         except (BlockingIOError, ConnectionAbortedError):
+            return
+        except OSError as error:  # no descriptor left; whoever knocks is still there when there is one again
+            self._attempts.mishaps.note("could not take in a client", error)
+            time.sleep(_NO_DESCRIPTOR_WAIT_S)
             return
         pid, uid = peer(connection)
         if uid not in (os.getuid(), 0):
@@ -125,8 +132,8 @@ class Supervisor:
         try:
             for line in lines:
                 self._obey(client, json.loads(line))
-        except (ValueError, KeyError, TypeError) as error:
-            print(f"dropped a client that sent what is no message: {error!r}", file=sys.stderr, flush=True)
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+            self._attempts.mishaps.note("dropped a client that sent what is no message", error)
             self._drop(client)
 
     def _obey(self, client: _Client, message: dict[str, Any]) -> None:
@@ -187,7 +194,7 @@ class Supervisor:
     # --- processes that are not our children
 
     def _watch(self, pidfd: int, attempt: Attempt) -> None:
-        self._selector.register(pidfd, selectors.EVENT_READ, lambda *_: self._attempts.finding.adopted_ended(attempt))
+        self._selector.register(pidfd, selectors.EVENT_READ, lambda *_: self._attempts.adopted_ended(attempt))
 
     def _unwatch(self, pidfd: int) -> None:
         self._selector.unregister(pidfd)

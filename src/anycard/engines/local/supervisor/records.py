@@ -48,7 +48,7 @@ def read_started(stem: str) -> Started | None:
         note = json.loads(lines[3])
         start_ticks = int(lines[1].rpartition(")")[2].split()[19]) if lines[1] else 0
         return Started(int(lines[0]), start_ticks, lines[2], note if isinstance(note, dict) else {})
-    except (ValueError, IndexError):
+    except (ValueError, IndexError, RecursionError):  # RecursionError: brackets without end
         raise Incomplete from None
 
 
@@ -94,7 +94,7 @@ def read_stop(stem: str) -> dict[str, Any] | None:
         return None
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) and isinstance(value.get("why"), str) else None
 

@@ -44,9 +44,12 @@ class Sampling:
             return
         begun = time.process_time()
         for attempt in running:
-            self._measure(attempt)
-            if _is_watched(attempt):
-                self._check(attempt)
+            try:
+                self._measure(attempt)
+                if _is_watched(attempt):
+                    self._check(attempt)
+            except Exception as error:  # noqa: BLE001 - a number that cannot be read ends no attempt, still less all of them
+                self._attempts.mishaps.note(f"attempt {attempt.id} could not be measured", error)
         if now >= self._report_due:
             self._report_due = now + _REPORT_S
             for attempt in running:
