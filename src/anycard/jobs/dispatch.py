@@ -239,6 +239,8 @@ class Dispatcher:
         self.store.commit(turn.changes)
 
     async def _effects(self, turn: Turn) -> None:
+        if turn.forgets:
+            await self.engine.forget(turn.forgets)
         starts = [spec for spec in turn.starts if spec.id not in turn.unstartable]
         if starts:
             await self.engine.start(starts)
@@ -247,8 +249,6 @@ class Dispatcher:
             self._put(partial(self._ended, ended, ""))
         for attempt_id, why, grace in turn.stops:
             await self.engine.stop(attempt_id, why, grace)
-        if turn.forgets:
-            await self.engine.forget(turn.forgets)
         for future, value in turn.replies:
             if future.cancelled():
                 continue
