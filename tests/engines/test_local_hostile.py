@@ -17,6 +17,8 @@ import pytest
 
 from anycard.engines.local import wire
 from anycard.engines.local.supervisor.mishaps import Mishaps
+from anycard.engines.protocol import Deadline
+from anycard.model.end_reason import EndReason
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds processes again by /proc")
 DEEP = "[" * 50_000
@@ -160,6 +162,43 @@ def test_the_log_of_mishaps_does_not_grow_without_end_or_tell_secrets() -> None:
     assert 0 < len(lines) < 100
     assert lines[0].startswith("attempt 1 is given up: ValueError at ")
     assert "hunter2" not in said.getvalue()
+
+
+@pytest.mark.parametrize("code", [1, 120, 121, 137])
+@pytest.mark.parametrize("lie", ["exited 0", "cannot-start program-missing", "exited 120"])
+def test_an_exit_file_written_by_the_program_itself(rig: Any, code: int, lie: str) -> None:
+    """The program's real end counts, now and for whoever reads the file later. 121 is the shim's own word for a refusal: with a
+    refusal in the file it cannot be told from one."""
+
+    async def scenario() -> None:
+        async with rig:
+            end = await rig.run(rig.sh(1, f"echo '{lie}' >'{rig.file(1, 'exit')}'; exit {code}"))
+            if code == 121 and lie.startswith("cannot-start"):
+                assert end.start_failure is not None
+                return
+            assert (end.exit_code, end.lost, end.start_failure) == (code, False, None)
+            assert rig.file(1, "exit").read_text() == f"exited {code}\n"
+
+    asyncio.run(scenario())
+
+
+def test_a_success_forged_before_the_shim_is_killed(rig: Any) -> None:
+    async def scenario() -> None:
+        async with rig:
+            end = await rig.run(rig.sh(1, f"echo 'exited 0' >'{rig.file(1, 'exit')}'; kill -9 $PPID; sleep 600"))
+            assert (end.exit_code, end.lost) == (137, False)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("deadlines", [(), (Deadline(0.5, EndReason.TIME_LIMIT),)], ids=["no limit", "past its limit"])
+def test_a_paused_shim_is_woken_when_it_is_alone(rig: Any, deadlines: tuple[Deadline, ...]) -> None:
+    async def scenario() -> None:
+        async with rig:
+            end = await rig.run(rig.sh(1, "kill -STOP $PPID; exit 3", deadlines=deadlines, stop_grace_s=600))
+            assert end.exit_code == 3
+
+    asyncio.run(scenario())
 
 
 async def say(rig: Any, message: bytes) -> bytes:

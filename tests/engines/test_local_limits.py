@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from anycard.engines.local.supervisor import cgroups
+from anycard.engines.protocol import OpenAttempt
 from anycard.model.end_reason import EndReason
 
 MIB = 1 << 20
@@ -111,6 +113,42 @@ def test_a_group_holds_the_cpu_limit(rig: Any, controllers: frozenset[str]) -> N
                 (own / "made by the program").mkdir()
                 await rig.engine.stop(number, EndReason.CANCELLED, 0)
                 await rig.end_of(number)
+
+    asyncio.run(scenario())
+    assert groups_named(_key(rig)) == []
+
+
+def test_groups_of_a_killed_supervisor_are_swept(rig: Any, controllers: frozenset[str]) -> None:
+    if "cpu" not in controllers:
+        pytest.skip("needs a cpu control group that this user may make")
+
+    async def scenario() -> None:
+        async with rig:
+            await rig.engine.start([rig.sh(number, "exec sleep 600", cpus=1.0) for number in (1, 2)])
+            await rig.until(lambda: len(rig.runs) == 2)
+            mine, gone = (
+                [Path(path) for path in groups_named(_key(rig)) if path.endswith(end)] for end in ("/1", "/2")
+            )
+            assert mine and gone
+            await rig.until(lambda: all((path / "cgroup.procs").read_text() for path in (*mine, *gone)))
+            await rig.kill_supervisor()
+            await rig.drop_engine()
+            for path in gone:
+                for pid in (path / "cgroup.procs").read_text().split():
+                    os.kill(int(pid), signal.SIGKILL)
+                await rig.until(lambda path=path: not (path / "cgroup.procs").read_text())
+            other = gone[0].parent.with_name("anycard-of-another-home") / "2"
+            other.mkdir(parents=True)
+            try:
+                await rig.connect([OpenAttempt(1, str(rig.stem(1)))])
+                await rig.until(lambda: not any(path.exists() for path in gone))
+                assert all(path.exists() for path in mine)
+                assert other.exists()
+            finally:
+                other.rmdir()
+                other.parent.rmdir()
+            await rig.engine.stop(1, EndReason.CANCELLED, 0)
+            await rig.end_of(1)
 
     asyncio.run(scenario())
     assert groups_named(_key(rig)) == []

@@ -56,8 +56,9 @@ def test_every_part_of_an_exit_is_no_exit(stem: str, code: int, cut: int) -> Non
     records.write_exit(stem, code)
     ended = records.read_exit(stem)
     assert ended is not None and ended[0] == code
-    records.write_exit(stem, (code + 1) % 256)  # what the shim wrote stands
-    assert records.read_exit(stem) == ended
+    records.write_exit(stem, (code + 1) % 256)  # what the system told us stands
+    ended = records.read_exit(stem)
+    assert ended is not None and ended[0] == (code + 1) % 256
 
 
 @given(st.integers(1, len(f"77\n{STAT}\nboot\n{{}}\n") - 1))

@@ -20,7 +20,7 @@ from anycard.engines.local.supervisor.ending import Ending
 from anycard.engines.local.supervisor.finding import POLL_S, Finding, disk_is_full
 from anycard.engines.local.supervisor.mishaps import Mishaps
 from anycard.engines.local.supervisor.sampling import Sampling
-from anycard.engines.local.supervisor.spawn import CLAIM_FAILED, SpawnError, spawn
+from anycard.engines.local.supervisor.spawn import CLAIM_FAILED, REFUSED, SpawnError, spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ class Attempts:
             self._try(attempt, self.finding.find, attempt, boot_now())
         for attempt in self.by_id.values():
             self.report(attempt)
+        self.cgroups.sweep(self.by_id.keys())
 
     def start(self, spec: dict[str, Any]) -> None:
         """Starts the attempt in one of the next turns; one already known is only reported on."""
@@ -326,35 +327,48 @@ class Attempts:
                     self.attend(attempt, 0.0)
 
     def _child_ended(self, attempt: Attempt, pid: int, status: int) -> None:
+        """What the system says of our own child is the end; the exit file, which the program may have written itself, adds only why
+        it could not be started."""
         code = os.waitstatus_to_exitcode(status)
+        exit_code = 128 - code if code < 0 else code
         attempt.ended_at, attempt.ended_utc = boot_now(), time.time()
         attempt.state = states.DRAINING
-        started: records.Started | None = None
+        attempt.exit_code = exit_code
         try:
             ended = records.read_exit(attempt.stem)
-            if ended is None or code == CLAIM_FAILED:
-                started = records.read_started(attempt.stem)
-        except records.Incomplete:
-            if code == CLAIM_FAILED:
-                self.finding.wait_for_claim(attempt, attempt.ended_at)
-                return
-            ended = None
         except OSError:
             ended = None
-        if code == CLAIM_FAILED and started is not None and started.pid != pid:
-            self.finding.find(attempt, attempt.ended_at)  # another shim was first: that one is the attempt
-        elif ended is not None:
-            attempt.exit_code, refusal, _ = ended
-            attempt.start_failure = attempt.refused(refusal) if refusal is not None else None
-        else:
-            # The shim was killed, or its files are gone or the disk is full: what we saw is the record.
-            attempt.exit_code = 128 - code if code < 0 else code
-            if code == CLAIM_FAILED and started is None:
-                attempt.exit_code = None
-                attempt.start_failure = states.failure("unrecorded")
-                attempt.disk_full = disk_is_full(attempt.stem)
-                return
-            try:
-                records.write_exit(attempt.stem, attempt.exit_code)
-            except OSError:
-                return  # it stays in our memory and is reported until forgotten
+        if ended is not None and ended[0] == exit_code:
+            return
+        if code == CLAIM_FAILED and self._is_no_claimant(attempt, pid):
+            return
+        if ended is not None and code == REFUSED and ended[1] is not None:
+            attempt.exit_code = None
+            attempt.start_failure = attempt.refused(ended[1])
+            return
+        # The shim was killed, or its files are gone or forged, or the disk is full: what we saw is the record.
+        try:
+            records.write_exit(attempt.stem, exit_code)
+        except OSError:
+            return  # it stays in our memory and is reported until forgotten
+
+    def _is_no_claimant(self, attempt: Attempt, pid: int) -> bool:
+        """Whether our child could not claim the attempt: what is the attempt instead is then found out."""
+        try:
+            started = records.read_started(attempt.stem)
+        except records.Incomplete:
+            attempt.exit_code = None
+            self.finding.wait_for_claim(attempt, attempt.ended_at)
+            return True
+        except OSError:
+            started = None  # as if it were not there: nobody can have claimed it
+        if started is None:
+            attempt.exit_code = None
+            attempt.start_failure = states.failure("unrecorded")
+            attempt.disk_full = disk_is_full(attempt.stem)
+            return True
+        if started.pid == pid:
+            return False
+        attempt.exit_code = None
+        self.finding.find(attempt, attempt.ended_at)  # another shim was first: that one is the attempt
+        return True

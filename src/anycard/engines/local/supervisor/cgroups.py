@@ -9,6 +9,10 @@ from __future__ import annotations
 
 import os
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container
+
 _PERIOD_US = 100_000  # the kernel's default cfs period, which a new group has
 _MOUNTINFO = "/proc/self/mountinfo"
 _LEAST_QUOTA_US = (
@@ -77,6 +81,7 @@ class Cgroups:
     def __init__(self, home_key: str) -> None:
         self._name = f"anycard-{home_key}"
         self._places: list[Place] | None = None
+        self._swept = False
 
     def make(self, attempt_id: int, memory_bytes: int | None, cpus: float | None) -> Group | None:
         """A group that holds what it can of these limits, or None when no control group can hold any of them."""
@@ -127,13 +132,23 @@ class Cgroups:
             group.add(version, folder, holds)
         return group
 
+    def sweep(self, open_ids: Container[int]) -> None:
+        """Removes what supervisors of this home that were killed left empty, once and before any group is made. Groups of attempts
+        still open stay: a shim may be just about to enter."""
+        if self._swept or self._places is not None:
+            return
+        self._swept = True
+        for folder in _old_places(self._name):
+            for entry in _folders_in(folder):
+                number = entry.rpartition("/")[2]
+                if number == "trial" or (number.isdecimal() and int(number) not in open_ids):
+                    _remove(entry)
+            _is_removed(folder)
+
     def close(self) -> None:
-        """Removes the places when nothing is left in them."""
-        for place in self._places or ():
-            try:
-                os.rmdir(place.folder)
-            except OSError:
-                continue  # attempts still run there
+        """Removes the places when nothing is left in them, those of an earlier supervisor whose attempts we ended too."""
+        for folder in _old_places(self._name):
+            _is_removed(folder)
 
 
 def _limit_memory(version: int, folder: str, limit: int) -> None:
@@ -165,11 +180,7 @@ def _weigh(version: int, folder: str, cpus: float) -> None:
 
 def find_places(name: str, mountinfo: str = _MOUNTINFO, own: str = "/proc/self/cgroup") -> list[Place]:
     """The places in which attempts can be limited: at most one a controller."""
-    own_groups = {}
-    for line in _read(own).splitlines():
-        _, controllers, path = line.split(":", 2)
-        for controller in controllers.split(","):  # version 2 has the empty name
-            own_groups[controller] = path
+    own_groups = _own_groups(own)
     places: list[Place] = []
     missing = {"memory", "cpu"}
     for line in _read(mountinfo).splitlines():
@@ -193,6 +204,37 @@ def find_places(name: str, mountinfo: str = _MOUNTINFO, own: str = "/proc/self/c
                     missing -= offered
                     break
     return places
+
+
+def _own_groups(own: str) -> dict[str, str]:
+    """The group this process is in, by controller; version 2 has the empty name."""
+    groups = {}
+    for line in _read(own).splitlines():
+        _, controllers, path = line.split(":", 2)
+        for controller in controllers.split(","):
+            groups[controller] = path
+    return groups
+
+
+def _old_places(name: str) -> list[str]:
+    """Folders of this name wherever ``find_places`` may have made one."""
+    own_groups = _own_groups("/proc/self/cgroup")
+    parents: list[str] = []
+    for line in _read(_MOUNTINFO).splitlines():
+        fields, _, rest = line.partition(" - ")
+        kind, _, options = rest.split(" ", 2)
+        mount_root, mount_point = fields.split(" ")[3:5]
+        controllers = {"cgroup": {"memory", "cpu"} & set(options.split(",")), "cgroup2": {""}}.get(kind, set())
+        for controller in controllers:
+            parents += _upwards(mount_point, mount_root, own_groups.get(controller, "/"))
+    return [f"{parent}/{name}" for parent in dict.fromkeys(parents) if os.path.isdir(f"{parent}/{name}")]
+
+
+def _folders_in(folder: str) -> list[str]:
+    try:
+        return [entry.path for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []  # gone meanwhile, or too deep for a path: then what is above it stays, too
 
 
 def _upwards(mount_point: str, mount_root: str, own: str) -> list[str]:
@@ -258,10 +300,7 @@ def _remove(folder: str) -> bool:
         return True
     folders = [folder]
     for path in folders:  # grows as it goes, parents before what is below them
-        try:
-            folders += [entry.path for entry in os.scandir(path) if entry.is_dir(follow_symlinks=False)]
-        except OSError:
-            continue  # gone meanwhile, or too deep for a path: then what is above it stays, too
+        folders += _folders_in(path)
     return not [path for path in reversed(folders) if not _is_removed(path)]
 
 

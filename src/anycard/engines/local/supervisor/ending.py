@@ -133,6 +133,8 @@ class Ending:
         """One step of stopping a running attempt."""
         assert attempt.kill_at is not None
         members = self.members(attempt)
+        if not members:
+            self.wake_shim(attempt)
         if now < attempt.kill_at:
             # Told once, all together; who is started later (a program's own clean-up) is left to finish within the grace.
             if not attempt.told and members:
@@ -161,6 +163,12 @@ class Ending:
             if not newer:
                 return
             members = newer
+
+    def wake_shim(self, attempt: Attempt) -> None:
+        """For a shim that is alone: its program may have paused it before it ended, and it could then never say that it did."""
+        shim = self.snapshot().by_pid.get(attempt.pid or 0)
+        if shim is not None and attempt.seen_alive:
+            processes.send(shim, signal.SIGCONT)
 
     def _kill_shim(self, attempt: Attempt) -> None:
         if attempt.pidfd is not None:

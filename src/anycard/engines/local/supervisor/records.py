@@ -81,10 +81,9 @@ def read_exit(stem: str) -> tuple[int | None, str | None, float] | None:
 
 
 def write_exit(stem: str, exit_code: int) -> None:
-    """Records an end the shim could not record itself (it was killed). Never overwrites a
-    whole one. OSError when it cannot be written."""
-    if read_exit(stem) is None:
-        _replace(stem, "exit", f"exited {exit_code}\n")
+    """Records the end that the system told us, in place of what is there: nothing or a part, for the shim was killed, or what
+    the program wrote in the shim's stead. OSError when it cannot be written."""
+    _replace(stem, "exit", f"exited {exit_code}\n")
 
 
 def read_stop(stem: str) -> dict[str, Any] | None:

@@ -60,6 +60,8 @@ class Sampling:
 
     def _measure(self, attempt: Attempt) -> None:
         members = dict(self._attempts.ending.members(attempt))
+        if not members:
+            self._attempts.ending.wake_shim(attempt)
         shim = self._attempts.ending.snapshot().by_pid.get(attempt.pid or 0)
         if shim is not None:
             members[shim.pid] = shim

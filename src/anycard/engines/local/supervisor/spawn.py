@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 CLAIM_FAILED = 120  # shim.sh: `started` was there already, or could not be written
+REFUSED = 121  # shim.sh: it wrote why the program could not be started
 _SIGNALS = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 _LOG_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
 _SHELLS_OWN = frozenset({"IFS", "OPTIND", "PPID", "LINENO"})
