@@ -67,10 +67,7 @@ def check(request: Request) -> Checked:
         options = {**request.options, **({"name": request.name} if request.name is not None else {})}
         parsed = parse(request.file or "", request.file_name or "<text>")
         found = [resolve(job, options=options, **common) for job in parsed]
-    jobs = tuple(
-        CheckedJob(one.spec, one.secret_values, setup_key(one.spec) if one.spec.setup is not None else None)
-        for one in found
-    )
+    jobs = tuple(CheckedJob(one.spec, one.secret_values, _setup_key(one.spec)) for one in found)
     ignored = tuple(dict.fromkeys(key for one in found for key in one.spec.ignored))
     warnings = tuple(str(warning) for one in found for warning in one.warnings)
     return Checked(jobs, any(one.held for one in found), ignored, warnings)
@@ -79,6 +76,19 @@ def check(request: Request) -> Checked:
 # A check may look for files for minutes: it must not take the threads that everything else needs.
 _threads = ThreadPoolExecutor(4, "check")
 _server = CheckServer()
+
+
+def _setup_key(spec: JobSpec) -> str | None:
+    if spec.setup is None:
+        return None
+    try:
+        return setup_key(spec)
+    except OSError as error:
+        raise UsageError(
+            "the files that say what setup needs cannot be read in {folder}: {why}",
+            folder=spec.workdir,
+            why=error.strerror or str(error),
+        ) from error
 
 
 async def check_as(request: Request, owner: Owner | None) -> Checked:
