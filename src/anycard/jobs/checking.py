@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from anycard.errors import UsageError
 from anycard.jobs.checkserver import CheckServer
 from anycard.jobs.file.faults import Fault, JobFileError
 from anycard.jobs.file.parse import parse
