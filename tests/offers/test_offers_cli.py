@@ -26,7 +26,7 @@ Mine,unknown,A100-80GB,1,CNY,0.00,per second,2026-11-01
 
 
 @pytest.fixture
-def call(tmp_path, monkeypatch, capsys):
+def call(tmp_path, monkeypatch, capfd):
     (tmp_path / "job.yaml").write_text(JOB)
     (tmp_path / "mine.csv").write_text(OFFERS)
     monkeypatch.chdir(tmp_path)
@@ -35,9 +35,12 @@ def call(tmp_path, monkeypatch, capsys):
 
     def run(*words: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["anycard", *words])
+        for stream in ("stdin", "stdout", "stderr"):  # the command opens its own; afterwards these stand again
+            monkeypatch.setattr(sys, stream, getattr(sys, stream))
         with pytest.raises(SystemExit) as ended:
             cli.main()
-        out, err = capsys.readouterr()
+        sys.stdout.flush()
+        out, err = capfd.readouterr()
         return int(ended.value.code or 0), out, err
 
     yield run
