@@ -1,6 +1,6 @@
 """The loop: inputs -> board -> plan -> grants -> one commit -> engine. Everything that changes a job passes here, one turn at a time.
 
-While one turn commits (off this thread), the next one's inputs gather: that is the group commit. Nobody is answered and nothing is
+While one turn commits, the next one's inputs gather: that is the group commit. Nobody is answered and nothing is
 started before the commit; if it fails, the board is rebuilt from the store.
 """
 
