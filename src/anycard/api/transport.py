@@ -61,10 +61,6 @@ class Transport:
         self._connection: http.client.HTTPConnection | None = None
         self._patience_s = _ANSWER_S  # of the call under way
 
-    @property
-    def connected(self) -> bool:
-        return self._connection is not None
-
     def connect(self) -> None:
         """Connects now rather than at the first request."""
         if self._connection is None:

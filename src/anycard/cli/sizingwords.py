@@ -7,7 +7,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from anycard.cli.output import safe, sentence
-from anycard.errors import NotFoundError, UsageError
+from anycard.errors import UsageError
 from anycard.i18n import N_, _, language
 from anycard.model.text import Text
 from anycard.sizing.cardspec import CardSpec, find_card
@@ -119,7 +119,3 @@ def decimal(text: str | None, option: str) -> Decimal | None:
     if not value.is_finite() or value < 0:
         raise UsageError("{option}: {text} cannot be negative", option=option, text=text)
     return value
-
-
-def nothing_known(name: str) -> NotFoundError:
-    return NotFoundError("nothing is known about {name}", name=name)

@@ -78,7 +78,6 @@ class OpenJob:
     cancelled: set[int] = field(default_factory=set)
     upstream: set[int] = field(default_factory=set)  # jobs still waited for
     first_granted: Instant | None = None
-    max_asked: bool = False  # stopped for `release: max`
     prepare_key: str | None = None  # what must be prepared before items start; None: nothing
     prepared: bool = True
     prepare_tries: int = 0

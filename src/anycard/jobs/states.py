@@ -26,7 +26,6 @@ class JobState(StrEnum):
 
 
 OPEN_JOB_STATES = frozenset({JobState.QUEUED, JobState.RUNNING})
-ENDED_ITEM_STATES = frozenset({ItemState.SUCCEEDED, ItemState.FAILED, ItemState.CANCELLED})
 
 
 @dataclass(slots=True)

@@ -21,16 +21,6 @@ class Health(StrEnum):
     UNKNOWN = "unknown"  # the probe answered with something that we cannot place
 
 
-class ServiceState(StrEnum):
-    """What anycard decided about a card; never mixed with what is seen."""
-
-    IN_SERVICE = "in-service"
-    SUSPECT = "suspect"
-    QUARANTINED = "quarantined"
-    TESTING = "testing"
-    RETIRED = "retired"
-
-
 CPU_VENDOR = "cpu"
 
 

@@ -18,12 +18,3 @@ def cache_bytes(
         tokens = context if group.window is None or full_windows else min(context, group.window)
         total += group.layers * (group.elements_per_token * tokens * element_bytes + group.state_elements * 4)
     return round(total * batch)
-
-
-def cache_bytes_per_token(shape: ModelShape, *, element_bytes: float = 2.0, full_windows: bool = False) -> float:
-    """Growth of the cache by one token of one sequence, long past every window."""
-    return sum(
-        group.layers * group.elements_per_token * element_bytes
-        for group in shape.cache
-        if full_windows or group.window is None
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from anycard.cards.specs.words import words
 from anycard.units import GIB
@@ -114,11 +114,6 @@ def without_slices(name: str) -> tuple[str, int]:
     if not match:
         return name.strip(), 1
     return (name[: match.start()] + name[match.end() :]).strip(), int(match[1] or match[2])
-
-
-def with_memory(spec: CardSpec, memory_bytes: int | None) -> CardSpec:
-    """The same model with the memory that was seen on the real card."""
-    return spec if memory_bytes is None else replace(spec, memory_bytes=memory_bytes)
 
 
 def _scaled(text: str, factor: float) -> float | None:

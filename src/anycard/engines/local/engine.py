@@ -92,17 +92,6 @@ class LocalEngine:
                 return
             yield status
 
-    def reports_now(self) -> list[AttemptStatus]:
-        """Those that wait already, without waiting: a turn takes all of them together."""
-        waiting = []
-        while not self._reports.empty():
-            status = self._reports.get_nowait()
-            if status is None:
-                self._reports.put_nowait(None)
-                break
-            waiting.append(status)
-        return waiting
-
     async def forget(self, attempt_ids: Sequence[int]) -> None:
         for attempt_id in attempt_ids:
             self._known.pop(attempt_id, None)
