@@ -76,18 +76,6 @@ def test_a_job_by_id_or_by_its_latest_name(store: Store, rows: Any) -> None:
         for ref in ("nothing", "99999999999999999999999", "", "-1", "１"):
             with pytest.raises(NotFoundError):
                 queries.job(connection, ref)
-        assert set(queries.jobs_by_id(connection, [1, 4, 9])) == {1, 4}
-        assert queries.jobs_by_id(connection, []) == {}
-
-
-def test_the_jobs_of_a_submit(store: Store, rows: Any) -> None:
-    rows.commit_job(store, 1, submit_key="a")
-    rows.commit_job(store, 2, submit_key="p", pipeline="p")
-    rows.commit_job(store, 3, submit_key="p#1", pipeline="p")
-    with store.read() as connection:
-        assert [row["id"] for row in queries.jobs_of_submit(connection, "a")] == [1]
-        assert [row["id"] for row in queries.jobs_of_submit(connection, "p")] == [2, 3]
-        assert queries.jobs_of_submit(connection, "never") == []
 
 
 def test_items_come_with_their_last_attempt(store: Store, rows: Any) -> None:
@@ -112,7 +100,6 @@ def test_items_come_with_their_last_attempt(store: Store, rows: Any) -> None:
         assert ([row["item"] for row in rest.rows], rest.next_cursor) == ([3, 4], None)
         assert [row["item"] for row in queries.items_page(connection, 1, states=["running"]).rows] == [2]
         assert [row["attempt_id"] for row in queries.items_by_number(connection, 1, [4, 2])] == [11, None]
-        assert [row["number"] for row in queries.attempts_of(connection, 1, 2)] == [1, 2]
         with pytest.raises(NotFoundError, match="job 1 has no item 5"):
             queries.items_by_number(connection, 1, [2, 5])
 

@@ -88,22 +88,6 @@ def job(connection: Connection, ref: str | int, user: str | None = None) -> Row:
     return found
 
 
-def jobs_by_id(connection: Connection, ids: Collection[int]) -> dict[int, Row]:
-    """Those of ``ids`` that exist."""
-    return {row["id"]: row for row in _rows(connection, select(jobs).where(jobs.c.id.in_(ids)))} if ids else {}
-
-
-def jobs_of_submit(connection: Connection, submit_key: str) -> list[Row]:
-    """What a submit with this key made: one job, or the jobs of a pipeline, in order."""
-    first = (
-        select(jobs.c.pipeline).where(jobs.c.submit_key == submit_key, jobs.c.pipeline.is_not(None)).scalar_subquery()
-    )
-    return _rows(
-        connection,
-        select(jobs).where((jobs.c.submit_key == submit_key) | (jobs.c.pipeline == first)).order_by(jobs.c.id),
-    )
-
-
 def recent_submits(connection: Connection, limit: int) -> dict[str, list[tuple[int, str, int]]]:
     """The latest submits by key, each with (id, name, items) of the jobs it made."""
     query = select(jobs.c.id, jobs.c.name, jobs.c.n_items, jobs.c.submit_key, jobs.c.pipeline)
@@ -162,14 +146,6 @@ def items_by_number(connection: Connection, job_id: int, numbers: Collection[int
             "job {job} has no item {item}", hint="See its items: anycard job {job}", job=job_id, item=min(missing)
         )
     return found
-
-
-def attempts_of(connection: Connection, job_id: int, item: int) -> list[Row]:
-    """Every try of an item, first to last."""
-    return _rows(
-        connection,
-        select(attempts).where(attempts.c.job_id == job_id, attempts.c.item == item).order_by(attempts.c.number),
-    )
 
 
 def events_after(connection: Connection, after: int, *, job_id: int | None = None, limit: int = PAGE_ROWS) -> list[Row]:
