@@ -40,6 +40,28 @@ def test_a_full_disk_behind_stdout_is_said_in_a_line(cli: Cli, verb: str, lines:
     assert (done.returncode, len(before)) == (141, lines - 1)
 
 
+@pytest.mark.skipif(not FULL.exists(), reason="no /dev/full here")
+@pytest.mark.parametrize(
+    ("verb", "code", "out"),
+    [
+        ("jobs", 0, b""),
+        ("job nope", 3, b""),
+        ("no-such-verb", 2, b""),
+        ("run -- sh -c 'echo hi; exit 5'", 5, b"hi\n"),
+        ("run --json -- true", 0, b"{"),
+    ],
+)
+def test_a_full_disk_behind_stderr_changes_neither_answer_nor_code(cli: Cli, verb: str, code: int, out: bytes) -> None:
+    done = _shell(cli, f"anycard {verb} 2>{FULL}")
+    assert done.returncode == code
+    assert done.stdout.startswith(out)
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="no /dev/full here")
+def test_nothing_at_all_can_be_written(cli: Cli) -> None:
+    assert _shell(cli, f"anycard jobs --json >{FULL} 2>{FULL}").returncode == 141
+
+
 @pytest.mark.parametrize("home", ["/etc/passwd", "/dev/null/x", "/tmp/" + "x" * 300])
 def test_a_home_that_cannot_be_is_explained(cli: Cli, home: str) -> None:
     done = cli("jobs", env={"ANYCARD_HOME": home})

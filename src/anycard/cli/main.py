@@ -131,17 +131,17 @@ def run(argv: Sequence[str]) -> int:
     except typer.Abort as aborted:
         raise KeyboardInterrupt from aborted
     except _CLICK_ERROR as error:
-        return _usage(error)
+        return _usage(error, rest)
     return code if isinstance(code, int) else 0
 
 
-def _usage(error: Any) -> int:
+def _usage(error: Any, words: Sequence[str]) -> int:
     from anycard.cli.usage import usage_error
 
     if type(error).__name__ == "NoArgsIsHelpError":
         sys.stderr.write(error.format_message() + "\n")
         return UsageError.exit_code
-    raise usage_error(error, tuple(VERBS)) from error
+    raise usage_error(error, tuple(VERBS), words) from error
 
 
 def _global_options(

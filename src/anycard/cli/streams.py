@@ -28,9 +28,19 @@ class _Stdout(io.FileIO):
             raise UnwrittenError(error) from error
 
 
+class _Stderr(io.FileIO):
+    """What it does not take is lost: there is nobody left to tell, and neither the answer nor the exit code depends on it."""
+
+    def write(self, content: ReadableBuffer, /) -> int:
+        try:
+            return super().write(content)
+        except OSError:
+            return memoryview(content).nbytes
+
+
 def prepare() -> None:
     """Opens what the caller closed (`anycard jobs >&-`): nobody wants to read it, so it goes nowhere, and no socket of ours takes its
-    number. What cannot be encoded is replaced. From here on a failing stdout raises UnwrittenError."""
+    number. What cannot be encoded is replaced. From here on a failing stdout raises UnwrittenError, and a failing stderr is passed over."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -38,7 +48,7 @@ def prepare() -> None:
             _nowhere(number)
     sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115
     sys.stdout = _text(_Stdout(1, "w", closefd=False), sys.stdout)
-    sys.stderr = _text(io.FileIO(2, "w", closefd=False), sys.stderr)
+    sys.stderr = _text(_Stderr(2, "w", closefd=False), sys.stderr)
     sys.stderr.reconfigure(line_buffering=True)
 
 

@@ -17,7 +17,7 @@ from anycard.errors import UsageError
 from anycard.i18n import _
 
 _INTERPRETERS = {".py": "python3", ".sh": "sh", ".bash": "bash"}
-_JOB_FILE_ENDINGS = (".yaml", ".yml")
+JOB_FILE_ENDINGS = (".yaml", ".yml")
 
 
 def build(file: str | None, name: str | None, env: Sequence[str], options: dict[str, Any]) -> Json:
@@ -37,9 +37,8 @@ def build(file: str | None, name: str | None, env: Sequence[str], options: dict[
 
 def _no_program(file: str) -> None:
     """UsageError for a script or program where a job file belongs: the faults of its "YAML" would help nobody."""
-    by_ending = _INTERPRETERS.get(Path(file).suffix)
-    if (by_ending is not None and Path(file).is_file()) or _begins_as_program(file):
-        words = (by_ending, file) if by_ending is not None else (os.path.join(".", file),)  # noqa: PTH118  Path drops the ./
+    words = program_words(file)
+    if words is not None:
         raise UsageError(
             "{file} is a program, not a job file",
             hint="anycard run -- {command}",
@@ -48,9 +47,19 @@ def _no_program(file: str) -> None:
         )
 
 
+def program_words(file: str) -> tuple[str, ...] | None:
+    """How ``file`` is run, when it is a script or a program and no job file."""
+    by_ending = _INTERPRETERS.get(Path(file).suffix)
+    if by_ending is not None and Path(file).is_file():
+        return by_ending, file
+    if _begins_as_program(file):
+        return (os.path.join(".", file),)  # noqa: PTH118  Path drops the ./
+    return None
+
+
 def _begins_as_program(file: str) -> bool:
     """Whether it begins as a script or an executable does. A job file may begin with #! too, but is called so."""
-    if Path(file).suffix in _JOB_FILE_ENDINGS:
+    if Path(file).suffix in JOB_FILE_ENDINGS:
         return False
     try:
         with Path(file).open("rb") as opened:
