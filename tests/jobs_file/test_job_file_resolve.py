@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from anycard.jobs.checking import Request, check
 from anycard.jobs.file.faults import JobFileError
 from anycard.jobs.file.foreach import MAX_ITEMS, item_variables
 from anycard.jobs.file.looking import Budget, TooMuchError, matches
@@ -368,6 +369,22 @@ def test_a_look_through_more_files_than_allowed_is_a_fault(tmp_path: Path, monke
     monkeypatch.setattr("anycard.jobs.file.foreach.Budget", lambda: Budget(left=20))
     (only,) = faults("run: x\nanycard: {foreach: {files: '**/nowhere'}}", tmp_path)
     assert only.startswith("job.yaml:2:28: **/nowhere leads through more than")
+
+
+def test_the_jobs_of_a_file_share_one_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them alone would stay within what is looked at."""
+    for number in range(30):
+        (tmp_path / f"{number}.txt").touch()
+    one = "run: x\nanycard: {foreach: {files: '*.txt'}}\n"
+    monkeypatch.setattr("anycard.jobs.checking.Budget", lambda: Budget(left=70))
+
+    def request(jobs: int) -> Request:
+        return Request(cwd=str(tmp_path), submit_key="k", file_name="job.yaml", file="---\n".join([one] * jobs))
+
+    assert len(check(request(2)).jobs) == 2
+    with pytest.raises(JobFileError) as caught:
+        check(request(3))
+    assert "leads through more than" in str(caught.value.faults[0])
 
 
 def test_a_look_ends_with_its_time(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from anycard.errors import UsageError
 from anycard.jobs.checkserver import CheckServer
 from anycard.jobs.file.faults import Fault, JobFileError
+from anycard.jobs.file.looking import Budget
 from anycard.jobs.file.parse import parse
 from anycard.jobs.file.resolve import Resolved, from_command, resolve
 from anycard.jobs.file.setup_key import setup_key
@@ -67,7 +68,8 @@ def check(request: Request) -> Checked:
     else:
         options = {**request.options, **({"name": request.name} if request.name is not None else {})}
         parsed = parse(request.file or "", request.file_name or "<text>")
-        found = [resolve(job, options=options, **common) for job in parsed]
+        budget = Budget()  # one for the file, however many jobs it holds: each could be a look of its own
+        found = [resolve(job, options=options, budget=budget, **common) for job in parsed]
     jobs = tuple(CheckedJob(one.spec, one.secret_values, _setup_key(one.spec)) for one in found)
     ignored = tuple(dict.fromkeys(key for one in found for key in one.spec.ignored))
     warnings = tuple(str(warning) for one in found for warning in one.warnings)

@@ -152,9 +152,11 @@ def _axis_values(node: Node, path: str, faults: Faults) -> tuple[str, ...]:
     return tuple(values)
 
 
-def expand(foreach: Foreach, workdir: Path, spell: Callable[[str], str], faults: Faults) -> tuple[Item, ...]:
-    """The items in a fixed order: files sorted by name, lines and matrix as written. Looks into ``workdir``; ``spell`` writes out ``~``
-    and variables in a path. Empty after a fault."""
+def expand(
+    foreach: Foreach, workdir: Path, spell: Callable[[str], str], faults: Faults, budget: Budget | None = None
+) -> tuple[Item, ...]:
+    """The items in a fixed order: files sorted by name, lines and matrix as written. Looks into ``workdir`` within ``budget``; ``spell``
+    writes out ``~`` and variables in a path. Empty after a fault."""
     if isinstance(foreach, Matrix):
         names = [name for name, _ in foreach.axes]
         return tuple(
@@ -164,12 +166,13 @@ def expand(foreach: Foreach, workdir: Path, spell: Callable[[str], str], faults:
         return tuple({"index": str(index)} for index in range(foreach.count))
     if isinstance(foreach, Lines):
         return _expand_lines(foreach, workdir / spell(foreach.path), faults)
-    return _expand_files(foreach, workdir, spell, faults)
+    return _expand_files(foreach, workdir, spell, faults, budget or Budget())
 
 
-def _expand_files(foreach: Files, workdir: Path, spell: Callable[[str], str], faults: Faults) -> tuple[Item, ...]:
+def _expand_files(
+    foreach: Files, workdir: Path, spell: Callable[[str], str], faults: Faults, budget: Budget
+) -> tuple[Item, ...]:
     found: set[str] = set()
-    budget = Budget()
     for place, written_pattern in foreach.patterns:
         pattern = spell(written_pattern)
         some = False

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from anycard.model.text import Text
 
-MAX_LOOKED_AT = 2_000_000  # files and folders, for all patterns of a job
+MAX_LOOKED_AT = 2_000_000  # files and folders, for all patterns of all jobs of a file
 MAX_SECONDS = 20.0
 NOT_PLAIN = Text("{value} is not a plain file")
 _MAGIC = re.compile(r"[*?[]")

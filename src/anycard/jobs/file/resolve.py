@@ -20,6 +20,7 @@ from anycard.jobs.file.allowed import allowed_environment, is_utf8
 from anycard.jobs.file.environment import Variable, check_name, values_of
 from anycard.jobs.file.faults import Faults, Place, nearest
 from anycard.jobs.file.foreach import Item, expand
+from anycard.jobs.file.looking import Budget
 from anycard.jobs.file.nodes import Node, from_option, is_null
 from anycard.jobs.file.own_keys import read_parallel, read_priority, read_times
 from anycard.jobs.file.parse import ParsedJob, name_from
@@ -68,16 +69,18 @@ def resolve(
     given: Mapping[str, str] | None = None,
     umask: int = 0o022,
     options: Mapping[str, Any] | None = None,
+    budget: Budget | None = None,
 ) -> Resolved:
     """``job`` as it will run. ``cwd`` and ``environ`` are the submitter's, ``given`` are values for ``envs`` and ``secrets`` (``--env``),
-    ``options`` the names of OPTIONS. Reads folders and the files that ``job`` names. Raises JobFileError with every fault found."""
+    ``options`` the names of OPTIONS. Reads folders and the files that ``job`` names; jobs of one file share a ``budget`` of looking for
+    files. Raises JobFileError with every fault found."""
     faults = Faults()
     chosen = _read_options(options or {}, faults)
     given = _checked_given(given or {}, faults)
     envs, secrets = _variables(job, given, environ, faults)
     workdir = _workdir(job, cwd, environ, envs, faults)
     items = (
-        expand(job.own.foreach, workdir, lambda path: _expand(path, environ, envs), faults)
+        expand(job.own.foreach, workdir, lambda path: _expand(path, environ, envs), faults, budget)
         if job.own.foreach and workdir
         else None
     )
