@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import gettext as _gettext
 import os
 from collections.abc import Mapping
+from contextvars import ContextVar
 from pathlib import Path
 
 LOCALES = Path(__file__).parent / "locales"
 _current: _gettext.NullTranslations = _gettext.NullTranslations()
 _language = "en"
+_spoken: ContextVar[str | None] = ContextVar(
+    "spoken", default=None
+)  # in answer to this request: the page speaks to many at once
 
 
 def choose(flag: str | None = None, environ: Mapping[str, str] | None = None) -> str:
@@ -25,16 +30,32 @@ def use(language: str) -> None:
     """Sets the language of this process's face."""
     global _current, _language
     _language = language
-    _current = _gettext.translation("anycard", LOCALES, languages=[language], fallback=True)
+    _current = _catalogue(language)
+
+
+def speak(language: str) -> None:
+    """Sets the language for the rest of this task (a request), whatever the process's is."""
+    _spoken.set(language)
 
 
 def language() -> str:
-    return _language
+    return _spoken.get() or _language
+
+
+@functools.cache
+def _catalogue(language: str) -> _gettext.NullTranslations:
+    return _gettext.translation("anycard", LOCALES, languages=[language], fallback=True)
+
+
+def _translated(msgid: str) -> str:
+    spoken = _spoken.get()
+    catalogue = _current if spoken is None else _catalogue(spoken)
+    return catalogue.gettext(msgid) if msgid else msgid
 
 
 def _(msgid: str, /, **params: object) -> str:
     """``msgid`` in the chosen language, its ``{fields}`` filled from ``params``."""
-    text = _current.gettext(msgid) if msgid else msgid
+    text = _translated(msgid)
     return text.format_map(params) if params else text
 
 
@@ -46,7 +67,7 @@ def N_(msgid: str) -> str:
 def show(msgid: str, params: Mapping[str, object] | None = None) -> str:
     """A sentence that came from elsewhere (an error, a reason) in the chosen language. A template that does not match its params is shown
     bare, never an exception."""
-    template = _current.gettext(msgid) if msgid else msgid
+    template = _translated(msgid)
     try:
         return template.format_map(params or {})
     except (KeyError, IndexError, ValueError, AttributeError):
