@@ -14,10 +14,9 @@ from typing import Any
 
 from anycard import i18n
 from anycard.api.client import Client
-from anycard.cli import words
 from anycard.cli.tables import table
 from anycard.errors import AnycardError
-from anycard.i18n import _
+from anycard.i18n import _, words
 from anycard.units import format_duration
 
 HERE = Path(__file__).resolve().parent

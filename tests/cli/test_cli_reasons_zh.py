@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from anycard import i18n
-from anycard.cli import words
 from anycard.cli.help import _words
 from anycard.cli.output import sentence
+from anycard.i18n import words
 from anycard.model.text import Text
 
 _FAILED = "{failed} of {items} items failed, the first of them item {item}: {why}"

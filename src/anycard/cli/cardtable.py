@@ -8,19 +8,8 @@ from typing import Any
 from anycard.api.client import Json
 from anycard.cli.output import safe, sentence
 from anycard.cli.tables import table
-from anycard.i18n import N_, _
+from anycard.i18n import _, words
 from anycard.units import format_bytes
-
-_HEALTH = {
-    "ok": N_("ok"),
-    "lost": N_("lost"),
-    "reset-required": N_("reset-required"),
-    "not-found": N_("not-found"),
-    "no-driver": N_("no-driver"),
-    "blocked": N_("blocked"),
-    "unreachable": N_("unreachable"),
-    "unknown": N_("unknown"),
-}
 
 
 def card_head() -> list[str]:
@@ -36,7 +25,7 @@ def card_row(card: Json) -> list[str]:
         safe(card["id"]),
         safe(card["model"]),
         _("{cores} cores, {size}", cores=f"{cores:g}", size=size) if cores else size,
-        _(_HEALTH[health]) if health in _HEALTH else safe(health),
+        words.health(health),
         _holder(card),
         _why(card),
     ]
@@ -92,19 +81,5 @@ def topology_lines(cards: Sequence[Json], links: Sequence[Json]) -> list[str]:
         for name, card in zip(names, held, strict=True)
     ]
     used = {text.rstrip("0123456789") for text in between.values()}
-    legend = [f"  {word:<6}{_(meaning)}" for word, meaning in _WAYS.items() if word in used]
+    legend = [f"  {word:<6}{_(meaning)}" for word, meaning in words.WAYS.items() if word in used]
     return [*table(["", *names, "NUMA", _("CARD")], rows), "", *legend]
-
-
-_WAYS = {
-    "NV": N_("NVLink, with the number of links"),
-    "XGMI": N_("AMD's links between cards"),
-    "HCCS": N_("Ascend's links between cards"),
-    "FABRIC": N_("a link between cards that is not PCIe"),
-    "PIX": N_("one PCIe switch"),
-    "PXB": N_("several PCIe switches"),
-    "PHB": N_("the processor's PCIe host bridge"),
-    "NODE": N_("host bridges of one NUMA node"),
-    "SYS": N_("across NUMA nodes or sockets"),
-    "?": N_("not known"),
-}

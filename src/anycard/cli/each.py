@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from anycard.api.client import Client, Json
-from anycard.cli import words
 from anycard.cli.output import document, say
 from anycard.cli.session import session
+from anycard.i18n import words
 
 
 def each_job(

@@ -14,9 +14,9 @@ from typing import Any
 from anycard.api.client import Client, Json
 from anycard.cli.output import note
 from anycard.cli.streams import UnwrittenError
-from anycard.cli.words import OVER
 from anycard.errors import AnycardError, UnavailableError
 from anycard.i18n import _
+from anycard.i18n.words import OVER
 
 _AWAY_S = 60.0  # a daemon that restarts is back long before
 _AGAIN_S = 0.3

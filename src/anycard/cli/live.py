@@ -12,8 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from anycard.api.client import Json
-from anycard.cli import words
-from anycard.i18n import _
+from anycard.i18n import _, words
 from anycard.units import format_duration
 
 _OTHER_LINES = 10  # of the view, beside the running items

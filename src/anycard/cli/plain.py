@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from anycard.api.client import Json
-from anycard.cli import words
-from anycard.i18n import _
+from anycard.i18n import _, words
 
 
 class PlainView:

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from itertools import islice
 
 from anycard.api.client import Client, Json
-from anycard.cli import words
 from anycard.cli.output import safe, say
 from anycard.cli.tables import table
-from anycard.i18n import _
+from anycard.i18n import _, words
 
 _SHOWN_ITEMS = 20
 _STATES = ("failed", "running", "stopping", "starting", "queued", "cancelled", "succeeded")

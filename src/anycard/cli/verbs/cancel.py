@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from anycard.api.client import Json
-from anycard.cli import options, words
+from anycard.cli import options
 from anycard.cli.each import each_job
 from anycard.errors import UsageError
-from anycard.i18n import _
+from anycard.i18n import _, words
 
 
 def cancel(

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from anycard.cli import options, words
+from anycard.cli import options
 from anycard.cli.output import document, note, safe, say
 from anycard.cli.session import session
 from anycard.cli.tables import table
-from anycard.i18n import _
+from anycard.i18n import _, words
 
 
 def jobs(

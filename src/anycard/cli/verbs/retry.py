@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from anycard.cli import options, words
+from anycard.cli import options
 from anycard.cli.output import document, say
 from anycard.cli.session import session
 from anycard.errors import UsageError
-from anycard.i18n import _
+from anycard.i18n import _, words
 
 
 def retry(

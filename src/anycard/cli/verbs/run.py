@@ -8,14 +8,14 @@ from collections.abc import Callable
 from typing import Protocol
 
 from anycard.api.client import Client, Json
-from anycard.cli import options, words
+from anycard.cli import options
 from anycard.cli.follow import Interrupted, LogStream, interruptible, watched
 from anycard.cli.output import document, note, say
 from anycard.cli.plain import PlainView
 from anycard.cli.session import session
 from anycard.cli.submitting import build, submit
 from anycard.cli.summary import print_summary
-from anycard.i18n import N_, _
+from anycard.i18n import N_, _, words
 
 MORE = N_(
     "With one item its output is shown as it comes, and run ends with the program's own exit code when a COMMAND was given. "

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from anycard.api.transport import NoDaemonError
-from anycard.cli import options, words
+from anycard.cli import options
 from anycard.cli.output import document, safe, say, sentence
 from anycard.cli.session import session
 from anycard.config import home_from_environment
 from anycard.errors import NotFoundError
-from anycard.i18n import N_, _
+from anycard.i18n import N_, _, words
 from anycard.units import format_duration
 
 _MODES = {"personal": N_("personal"), "shared": N_("shared")}

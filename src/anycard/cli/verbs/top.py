@@ -12,13 +12,12 @@ from typing import Annotated
 import typer
 
 from anycard.api.client import Client, Json
-from anycard.cli import words
 from anycard.cli.cardtable import card_head, card_rows
 from anycard.cli.output import safe, say, sentence
 from anycard.cli.session import session
 from anycard.cli.tables import table
 from anycard.errors import UsageError
-from anycard.i18n import N_, _
+from anycard.i18n import N_, _, words
 
 MORE = N_("q or Ctrl-C ends it. Without a terminal, or with --once, one frame is printed.")
 _SHOWN_JOBS = 100

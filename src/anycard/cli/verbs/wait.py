@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from anycard.cli import options, words
+from anycard.cli import options
 from anycard.cli.follow import watched
 from anycard.cli.output import document, note, say
 from anycard.cli.session import session
-from anycard.i18n import N_, _
+from anycard.i18n import N_, _, words
 
 MORE = N_("Exit code 0: all succeeded; 1: some item failed or was cancelled; 124: the time given is over.")
 _TIMED_OUT = 124
