@@ -33,10 +33,24 @@ class ProblemError(_Answer):
     params: dict[str, Any]
 
 
+class ModelFit(_Answer):
+    """Of a job whose file names its model: what it needs a card, beside what it may use at best."""
+
+    fit: str = Field(description="fits, some-cards, tight, unlikely, never or unknown")
+    text: str
+    msgid: str
+    params: dict[str, Any]
+    need_bytes: int | None
+    low_bytes: int | None
+    high_bytes: int | None
+    have_bytes: int | None
+
+
 class SubmittedJob(_Answer):
     id: int
     name: str
     n_items: int
+    fit: ModelFit | None = Field(description="null: its file names no model")
 
 
 class Submitted(_Answer):
@@ -101,6 +115,9 @@ class Job(_Answer):
     sooner_msgid: str | None
     sooner_params: dict[str, Any] | None
     counts: Counts
+    sizing: dict[str, Any] | None = Field(
+        description="what its model needs (anycard.model in its file), in bytes; null when it names none, and in lists of jobs"
+    )
     demand: list[DemandShape]
     outputs: str = Field(description="folder of its items' outputs")
     failed_file: str | None
@@ -129,6 +146,7 @@ class Item(_Answer):
     reason_msgid: str | None
     reason_params: dict[str, Any] | None
     end_reason: str | None = Field(description="of the last attempt, out of a closed list")
+    cause: str | None = Field(description="what the doctor says was behind it, where its log proves it")
     exit_code: int | None
     started_at: str | None
     ended_at: str | None

@@ -122,7 +122,7 @@ def _items(job: Any) -> tuple[int, int]:
 def _of_model(reference: str, tokens: int, quant: str | None) -> Work:
     from anycard.sizing.inference import Server, Serving, estimate_inference
 
-    model = load_model(reference, quant)
+    model = load_model(reference, quant, environ=os.environ)
     server = Server.LLAMA_CPP if model.file_format == "gguf" else Server.TRANSFORMERS
     need = estimate_inference(model.shape, model.weights, Serving(server)).total_bytes
 

@@ -76,6 +76,11 @@ def submit(client: Client, body: Json) -> Json:
     for warning in answer.get("warnings") or ():
         told = sentence(warning["msgid"], warning.get("params")) if isinstance(warning, dict) else safe(warning)
         note(_("warning: {text}", text=told))
+    for job in answer["jobs"]:
+        fit = job.get("fit")
+        if fit:
+            told = sentence(fit["msgid"], fit["params"])
+            note(told if fit["fit"] == "fits" else _("warning: {text}", text=told))
     return answer
 
 

@@ -10,6 +10,7 @@ from anycard.api.client import Client, Json
 from anycard.cli.output import safe, say
 from anycard.cli.tables import table
 from anycard.i18n import _, words
+from anycard.units import format_bytes
 
 _SHOWN_ITEMS = 20
 _STATES = ("failed", "running", "stopping", "starting", "queued", "cancelled", "succeeded")
@@ -29,6 +30,7 @@ def print_summary(client: Client, job: Json, *, all_items: bool = False, out: Ca
     if numbers["items"] > 1:
         _field(out, _("items"), _("{count}: {states}", count=numbers["items"], states=words.counts(numbers)))
     _field(out, _("asks for"), _(" or ").join(words.demand(option) for option in job.get("demand") or ()))
+    _field(out, _("model"), _model(job))
     _waiting(out, job)
     if job.get("pruned_at"):
         gone = _("{when}; its items, logs and outputs are gone", when=words.moment(job["pruned_at"]))
@@ -44,6 +46,18 @@ def print_summary(client: Client, job: Json, *, all_items: bool = False, out: Ca
 def _field(out: Callable[[str], None], name: str, value: str) -> None:
     if value:
         out(_("  {name}: {value}", name=name, value=value))
+
+
+def _model(job: Json) -> str:
+    """What its model was computed to need; empty for a job that names none."""
+    sizing = job.get("sizing")
+    if not sizing:
+        return ""
+    needs = [need["total_bytes"] for need in sizing["needs"]]
+    if not needs:
+        return _("{model}: not sized, {why}", model=safe(sizing["ask"]["name"]), why=safe(sizing["unsized"] or "?"))
+    told = _(" or ").join(format_bytes(need) for need in needs)
+    return _("{model}: about {need} expected", model=safe(sizing["model"]), need=told)
 
 
 def _waiting(out: Callable[[str], None], job: Json) -> None:

@@ -35,6 +35,7 @@ class Request:
     umask: int = 0o022
     options: Mapping[str, Any] = field(default_factory=dict)
     given: Mapping[str, str] = field(default_factory=dict)
+    cards: tuple[tuple[str, int | None], ...] = ()  # of this host: model and memory, for jobs that name a model
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +71,18 @@ def check(request: Request) -> Checked:
         parsed = parse(request.file or "", request.file_name or "<text>")
         budget = Budget()  # one for the file, however many jobs it holds: each could be a look of its own
         found = [resolve(job, options=options, budget=budget, **common) for job in parsed]
-    jobs = tuple(CheckedJob(one.spec, one.secret_values, _setup_key(one.spec)) for one in found)
+    jobs = tuple(CheckedJob(_sized(one.spec, request), one.secret_values, _setup_key(one.spec)) for one in found)
     ignored = tuple(dict.fromkeys(key for one in found for key in one.spec.ignored))
     warnings = tuple(str(warning) for one in found for warning in one.warnings)
     return Checked(jobs, any(one.held for one in found), ignored, warnings)
+
+
+def _sized(spec: JobSpec, request: Request) -> JobSpec:
+    if spec.sizing is None:
+        return spec
+    from anycard.jobs.modelsize import sized  # most jobs name no model, and pay nothing for those that do
+
+    return sized(spec, request.cards)
 
 
 # A check may look for files for minutes: it must not take the threads that everything else needs.
@@ -136,5 +145,8 @@ def _fault(fault: Mapping[str, Any]) -> Fault:
 
 def load_everything() -> None:
     """What is imported only when first needed, is needed once now: before a process gives away its rights to read our installation."""
-    text = "run: 'true'\nsetup: 'true'\nresources: {cpus: 1, memory: 1GB}\nanycard: {foreach: {count: 1}, time_limit: 1h}\n"
-    check(Request(cwd="/", submit_key="", file=text, file_name="<text>"))
+    text = (
+        "run: 'true'\nsetup: 'true'\nresources: {cpus: 1, memory: 1GB}\n"
+        "anycard: {foreach: {count: 1}, time_limit: 1h, model: SmolLM2-135M}\n"
+    )
+    check(Request(cwd="/", submit_key="", file=text, file_name="<text>", cards=(("A100", None),)))

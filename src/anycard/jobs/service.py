@@ -17,6 +17,7 @@ from anycard.jobs.admit import Admitted, EndedMeanwhileError, NewJob, Submission
 from anycard.jobs.board import OpenJob
 from anycard.jobs.checking import Checked, CheckedJob, Request, check_as
 from anycard.jobs.dispatch import Dispatcher
+from anycard.jobs.fitcheck import Fit, check_fit
 from anycard.jobs.logs import read_log
 from anycard.jobs.reload import reopen
 from anycard.jobs.spec import JobSpec
@@ -28,6 +29,7 @@ from anycard.scheduling.plan import WaitReason
 from anycard.store import queries
 from anycard.store.changes import Row
 from anycard.store.engine import Store
+from anycard.units import format_bytes
 
 T = TypeVar("T")
 
@@ -73,9 +75,10 @@ class Jobs:
         if known is not None:
             return _answered(_submitted(known, [], []))
         owner = (caller.uid, caller.gid) if self._shared and caller.uid != 0 else None
-        checked = await check_as(request, owner)
+        checked = await check_as(replace(request, cards=self._cards()), owner)
         for found in checked.jobs:
             self._refuse_impossible(found.spec)
+        fits = [self._check_fit(found.spec) for found in checked.jobs]
         new = [await self._new_job(request, found, caller.user, owner) for found in checked.jobs]
         submission = Submission(
             jobs=tuple(new),
@@ -86,10 +89,15 @@ class Jobs:
             gid=owner[1] if owner else None,
             held=checked.held,
         )
-        return self._queue(submission, new, checked, caller)
+        return self._queue(submission, new, checked, fits, caller)
 
     async def _queue(
-        self, submission: Submission, new: Sequence[NewJob], checked: Checked, caller: Caller
+        self,
+        submission: Submission,
+        new: Sequence[NewJob],
+        checked: Checked,
+        fits: Sequence[dict[str, Any] | None],
+        caller: Caller,
     ) -> dict[str, Any]:
         try:
             admitted = await self._admit(submission, caller.user)
@@ -97,7 +105,7 @@ class Jobs:
             for job in new:
                 if job.staged is not None:
                     shutil.rmtree(job.staged, ignore_errors=True)
-        return _submitted(admitted, list(checked.ignored), list(checked.warnings))
+        return _submitted(admitted, list(checked.ignored), list(checked.warnings), fits)
 
     async def _admit(self, submission: Submission, user: str) -> Admitted:
         """A job named in `after` may end between its look-up and the turn: then it is looked up again, until the store knows its end."""
@@ -121,6 +129,24 @@ class Jobs:
         why = impossible(spec.options, self._dispatcher.host())
         if why is not None:
             raise UsageError(why.msgid, hint="`anycard cards` lists what this machine has", **why.params)
+
+    def _cards(self) -> tuple[tuple[str, int | None], ...]:
+        """Models and memory of the accelerators here, one of each kind."""
+        found = ((card.model, card.memory_bytes) for card in self._dispatcher.machine.cards if card.is_accelerator)
+        return tuple(dict.fromkeys(found))
+
+    def _check_fit(self, spec: JobSpec) -> dict[str, Any] | None:
+        """Of a job that names its model: whether it fits; UsageError for one that cannot, unless its file wants only a warning."""
+        if spec.sizing is None:
+            return None
+        checked = check_fit(spec.sizing, spec.options, self._dispatcher.host())
+        if checked.fit is not Fit.NEVER or spec.sizing.ask.too_large == "warn":
+            return checked.to_json()
+        would = ", ".join(f"{one.name} ({format_bytes(one.total_bytes)})" for one in spec.sizing.remedies)
+        hint = N_("what would fit here: {options}; `too_large: warn` under anycard.model submits it as it is")
+        if not would:
+            hint = N_("`anycard advise` compares other cards; `too_large: warn` under anycard.model submits it as it is")
+        raise UsageError(checked.text.msgid, hint=hint, options=would, **checked.text.params)
 
     async def _new_job(self, request: Request, job: CheckedJob, user: str, owner: files.Owner | None) -> NewJob:
         spec = job.spec
@@ -337,10 +363,17 @@ def _states(asked: str | None, known: set[str]) -> list[str]:
     return states
 
 
-def _submitted(admitted: Admitted, ignored: list[str], warnings: list[str]) -> dict[str, Any]:
+def _submitted(
+    admitted: Admitted, ignored: list[str], warnings: list[str], fits: Sequence[dict[str, Any] | None] = ()
+) -> dict[str, Any]:
+    """``fits``: of each job whether its model fits, None where it names none."""
+    told = [*fits, *(None for _ in admitted[len(fits) :])]
     return {
         "schema": "anycard.submitted/1",
-        "jobs": [{"id": job_id, "name": name, "n_items": count} for job_id, name, count in admitted],
+        "jobs": [
+            {"id": job_id, "name": name, "n_items": count, "fit": fit}
+            for (job_id, name, count), fit in zip(admitted, told, strict=False)
+        ],
         "ignored": ignored,
         "warnings": warnings,
     }

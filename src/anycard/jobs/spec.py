@@ -13,12 +13,13 @@ class _Frozen(BaseModel):
 
 class RetryRule(_Frozen):
     """``times`` retries beyond the first attempt, ``wait_s`` before the first of them, doubled each time. ``when`` None: the end reasons
-    whose consequence has ``default_retry``; else only these reasons or exit codes."""
+    whose consequence has ``default_retry``; else only these reasons, exit codes or causes that the doctor named."""
 
     times: int = 0
     wait_s: float = 0.0
     when_reasons: tuple[str, ...] | None = None
     when_exit_codes: tuple[int, ...] = ()
+    when_causes: tuple[str, ...] = ()
 
 
 class ReleaseRule(_Frozen):
@@ -33,6 +34,58 @@ class Mount(_Frozen):
 
     target: str
     source: str
+
+
+class ModelAsk(_Frozen):
+    """`anycard.model`: what the job runs, as its file says. ``name``: a folder, a file, or a name; ``context`` and ``batch``: tokens of a
+    sequence and sequences at once. ``too_large``: what becomes of a job that cannot fit, "refuse" or "warn"."""
+
+    name: str
+    task: str = "infer"
+    context: int = 4096
+    batch: int = 1
+    quant: str | None = None
+    server: str | None = None
+    cache: str = "f16"
+    rank: int = 16
+    checkpointing: bool = True
+    too_large: str = "refuse"
+
+
+class Need(_Frozen):
+    """What one card of ``cards`` must hold, in bytes; ``cards`` 0: the host's memory, on the CPU. ``parts`` add up to ``total_bytes``;
+    ``low_bytes`` to ``high_bytes`` is where the truth is expected; ``buffers_bytes``: the total without the runtime's own context."""
+
+    cards: int
+    parts: dict[str, int]
+    total_bytes: int
+    low_bytes: int
+    high_bytes: int
+    buffers_bytes: int
+
+
+class Remedy(_Frozen):
+    """What would make it fit on the largest card here: a slug, and what a card would then hold."""
+
+    name: str
+    total_bytes: int
+
+
+class Sizing(_Frozen):
+    """What the job's model needs, computed when it was submitted. ``needs`` is empty, and ``unsized`` says why, when nobody could say.
+    ``tokens_per_s``: expected, by the name of a card ("cpu" for the CPU)."""
+
+    ask: ModelAsk
+    model: str = ""
+    server: str | None = None
+    exact: bool = False
+    needs: tuple[Need, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+    tokens_per_s: dict[str, float] = Field(default_factory=dict)
+    unsized: str | None = None
+
+    def need(self, cards: int) -> Need | None:
+        return next((need for need in self.needs if need.cards == cards), None)
 
 
 class JobSpec(_Frozen):
@@ -68,6 +121,7 @@ class JobSpec(_Frozen):
     resumable: bool = False
     preemptible: bool = False
     stop_on_item_error: bool = False
+    sizing: Sizing | None = None  # None: the file names no model
     ignored: tuple[str, ...] = ()  # keys of other systems that mean nothing here
 
     @property

@@ -53,6 +53,7 @@ def job_json(
             "failed": row["n_failed"],
             "cancelled": row["n_cancelled"],
         },
+        "sizing": _sizing(row.get("spec_json")),
         "demand": [{field: option.get(field) for field in _DEMAND_FIELDS} for option in row["options"] or ()],
         "outputs": str(paths.output(row["id"], 0).parent),
         "failed_file": str(failed_file)
@@ -61,16 +62,26 @@ def job_json(
     }
 
 
+def _sizing(spec_json: str | None) -> dict[str, Any] | None:
+    """What the job's model was computed to need; None for a job that names none, and on pages of many jobs, which do not read specs."""
+    if not spec_json or '"sizing":{' not in spec_json:
+        return None
+    sizing: dict[str, Any] | None = json.loads(spec_json).get("sizing")
+    return sizing
+
+
 def item_json(row: Mapping[str, Any], paths: Paths) -> dict[str, Any]:
     """ITEM. ``output`` is the folder of a succeeded item that wrote anything; ``log`` is the last attempt's."""
     output = paths.output(row["job_id"], row["item"])
+    reason = _reason(row["reason_json"])
     return {
         "item": row["item"],
         "values": json.loads(row["values_json"]) if row["values_json"] else {},
         "state": row["state"],
         "attempts": row["attempts"],
-        **_reason(row["reason_json"]),
+        **reason,
         "end_reason": row["end_reason"],
+        "cause": reason["reason_params"].get("cause") if reason["reason_params"] else None,
         "exit_code": row["exit_code"],
         "started_at": rfc3339(row["started_at"]),
         "ended_at": rfc3339(row["ended_at"]),

@@ -19,6 +19,7 @@ from anycard.sizing.diffusion import Component
 from anycard.sizing.gguf_header import read_gguf_header
 from anycard.sizing.gguf_shape import shape_from_gguf, weights_from_gguf
 from anycard.sizing.headers_only import shape_from_tensors
+from anycard.sizing.ollama import Pulled, find, folders
 from anycard.sizing.quantization import Scheme, scheme
 from anycard.sizing.safetensors_header import read_safetensors_header
 from anycard.sizing.shape import ModelShape
@@ -62,8 +63,9 @@ class FileSource:
         return content
 
 
-def load_model(reference: str, quant: str | None = None) -> Model:
-    """A folder, a .gguf or .safetensors file, or a name in the shipped table; ``quant`` sets the weight format of a name.
+def load_model(reference: str, quant: str | None = None, *, environ: Mapping[str, str] | None = None) -> Model:
+    """A folder, a .gguf or .safetensors file, a model that Ollama has pulled (``ollama:NAME``), or a name in the shipped table; ``quant``
+    sets the weight format of a name. ``environ``: whose HOME and OLLAMA_MODELS count (None: no model of Ollama's is looked for).
 
     Raises NotFoundError, HeaderError or ConfigError.
     """
@@ -73,8 +75,16 @@ def load_model(reference: str, quant: str | None = None) -> Model:
     elif path.is_file():
         model = _from_file(path)
     else:
-        model = _from_table(reference)
+        pulled = find(reference, folders(environ)) if environ is not None else None
+        model = _from_table(reference) if pulled is None else _from_ollama(pulled)
     return in_format(model, quant)
+
+
+def _from_ollama(pulled: Pulled) -> Model:
+    """Its GGUF, called as Ollama calls it; projectors and adapters count as further weights."""
+    model = _from_file(pulled.weights)
+    weights = replace(model.weights, other_bytes=model.weights.other_bytes + pulled.extra_bytes)
+    return replace(model, shape=replace(model.shape, name=pulled.name), weights=weights)
 
 
 def in_format(model: Model, quant: str | None) -> Model:

@@ -53,6 +53,8 @@ def fit(
     models: Annotated[bool, typer.Option("--models", help=_("List the models known by name"))] = False,
     json: options.Json = False,
 ) -> int:
+    from os import environ
+
     from anycard.sizing.files import is_diffusion, known_models, load_model
 
     if models:
@@ -70,7 +72,7 @@ def fit(
     if fetch:
         found = _fetched(model, quant)
     else:
-        found = load_model(model, quant)
+        found = load_model(model, quant, environ=environ)
     if task == "infer":
         answers = _serving(found, context, batch, server, cache, specs_for(card or (), cards))
     else:

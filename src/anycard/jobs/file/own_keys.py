@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from anycard.jobs.file.faults import Faults, Place, nearest
+from anycard.jobs.file.faults import Faults, Place
 from anycard.jobs.file.foreach import Foreach, read_foreach
-from anycard.jobs.file.nodes import ListNode, MapNode, Node, Scalar, written
+from anycard.jobs.file.model_key import read_model
+from anycard.jobs.file.nodes import Node, Scalar
 from anycard.jobs.file.readers import (
     Section,
     read_choice,
@@ -20,17 +21,16 @@ from anycard.jobs.file.readers import (
     read_texts,
     read_whole,
 )
-from anycard.jobs.file.resources import MAX_RETRIES, PRIORITIES, read_exit_codes
-from anycard.jobs.spec import RetryRule
-from anycard.model.end_reason import CONSEQUENCES, EndReason
+from anycard.jobs.file.resources import MAX_RETRIES, PRIORITIES
+from anycard.jobs.file.when_key import When, read_when
+from anycard.jobs.spec import ModelAsk, RetryRule
 
 KEYS = (
     "foreach", "parallel", "priority", "after", "not_before", "time_limit", "stop_grace", "retry", "release", "resumable", "copy_workdir",
-    "on_item_error", "environment",
+    "on_item_error", "environment", "model",
 )  # fmt: skip
 MAX_PARALLEL = 1_000_000
 _ENVIRONMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_RETRYABLE = tuple(reason.value for reason in EndReason if CONSEQUENCES[reason].retry != "never")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,7 @@ class OwnKeys:
     copy_workdir: bool = False
     stop_on_item_error: bool = False
     environment: str | None = None
+    model: ModelAsk | None = None
 
 
 def read_own_keys(node: Node, faults: Faults) -> OwnKeys:
@@ -77,6 +78,7 @@ def read_own_keys(node: Node, faults: Faults) -> OwnKeys:
         copy_workdir=bool(read_flag(item, name("copy_workdir"), faults)) if (item := get("copy_workdir")) else False,
         stop_on_item_error=_read_on_item_error(section, faults),
         environment=_read_environment(item, faults) if (item := get("environment")) else None,
+        model=read_model(item, faults) if (item := get("model")) else None,
     )
 
 
@@ -128,41 +130,14 @@ def _read_retry(node: Node, faults: Faults) -> RetryRule | None:
     times_node, wait, when = section.get("times"), section.get("wait"), section.get("when")
     if times_node is None:
         faults.add(mapping.place, "{key} wants times: how often to try again", key=path)
-    reasons, codes = _read_when(when, faults) if when else (None, ())
+    said = read_when(when, faults) if when else When()
     return RetryRule(
         times=(read_times(times_node, section.name("times"), faults) if times_node else None) or 0,
         wait_s=(read_seconds(wait, section.name("wait"), faults) if wait else None) or 0.0,
-        when_reasons=reasons,
-        when_exit_codes=codes,
+        when_reasons=said.reasons,
+        when_exit_codes=said.exit_codes,
+        when_causes=said.causes,
     )
-
-
-def _read_when(node: Node, faults: Faults) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    path = "anycard.retry.when"
-    reasons: list[str] = []
-    codes: list[int] = []
-    if isinstance(node, ListNode) and not node.items:
-        faults.add(node.place, "{key} is empty: leave it out to retry what is retried by default", key=path)
-    for item in node.items if isinstance(node, ListNode) else (node,):
-        if isinstance(item, MapNode):
-            exit_codes = Section(item, path, faults, ("exit",)).get("exit")
-            if exit_codes:
-                codes.extend(read_exit_codes(exit_codes, f"{path}.exit", faults))
-        elif isinstance(item, Scalar) and item.text in _RETRYABLE:
-            reasons.append(item.text)
-        elif isinstance(item, Scalar) and item.text in set(EndReason):
-            faults.add(item.place, "An attempt that ended with {value} is never tried again", value=item.text)
-        else:
-            text = written(item)
-            faults.add(
-                item.place,
-                "{key}: {value} is no end reason; they are {reasons}, or exit: [CODE, ...]",
-                key=path,
-                value=text,
-                reasons=", ".join(_RETRYABLE),
-                nearest=nearest(text, _RETRYABLE),
-            )
-    return tuple(dict.fromkeys(reasons)), tuple(dict.fromkeys(codes))
 
 
 def _read_release(section: Section, faults: Faults) -> tuple[float | None, float | None]:

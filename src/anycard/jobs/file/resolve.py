@@ -26,7 +26,7 @@ from anycard.jobs.file.own_keys import read_parallel, read_priority, read_times
 from anycard.jobs.file.parse import ParsedJob, name_from
 from anycard.jobs.file.readers import read_flag, read_job_name, read_seconds
 from anycard.jobs.file.resources import Ask, read_override
-from anycard.jobs.spec import JobSpec, Mount, ReleaseRule, RetryRule
+from anycard.jobs.spec import JobSpec, Mount, ReleaseRule, RetryRule, Sizing
 from anycard.model.text import Text
 
 OPTIONS = ("name", "cpus", "memory", "accelerators", "priority", "time_limit", "parallel", "retry", "held")
@@ -164,6 +164,7 @@ def _spec(
         resumable=own.resumable,
         preemptible=resources.preemptible,
         stop_on_item_error=own.stop_on_item_error,
+        sizing=None if own.model is None else Sizing(ask=own.model),
         ignored=job.ignored,
     )
 
