@@ -27,6 +27,7 @@ from anycard.errors import AnycardError, ConflictError, UnavailableError
 from anycard.host.live import LiveHost
 from anycard.jobs import files
 from anycard.jobs.dispatch import Dispatcher
+from anycard.jobs.logdoctor import LogDoctor
 from anycard.jobs.service import Jobs
 from anycard.jobs.upkeep import DISK_WATCH_S, PROBE_S, Upkeep
 from anycard.store.engine import Store
@@ -67,7 +68,8 @@ async def _serve(where: Paths, *, shared: bool, port: int | None) -> None:
         files.drop_staged(where.jobs)
         engine = LocalEngine(where)
         machine = Upkeep(where, LiveHost())
-        dispatcher = Dispatcher(paths=where, store=store, engine=engine, machine=machine, shell=_shell())
+        doctor = LogDoctor()
+        dispatcher = Dispatcher(paths=where, store=store, engine=engine, machine=machine, shell=_shell(), doctor=doctor)
         try:
             machine.watch_disk()
             machine.reserve.refill()
@@ -75,6 +77,7 @@ async def _serve(where: Paths, *, shared: bool, port: int | None) -> None:
             await dispatcher.open()
             await _run(where, store, dispatcher, machine, shared=shared, port=port)
         finally:
+            await doctor.close()
             await engine.close()
             machine.locks.close()
             await asyncio.to_thread(store.close)

@@ -100,7 +100,7 @@ def _with_why(params: Json) -> dict[str, Any]:
     told = dict(params)
     if "why_msgid" in told:
         own = {name.removeprefix("why_"): value for name, value in told.items() if name.startswith("why_")}
-        told["why"] = sentence(told["why_msgid"], own)
+        told["why"] = sentence(told["why_msgid"], _with_why(own))
     elif told.get("why") in _END_REASONS:
         told["why"] = _(_END_REASONS[told["why"]])
     return told

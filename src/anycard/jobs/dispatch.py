@@ -17,13 +17,15 @@ from typing import Any, TypeVar
 
 from anycard.cards.visibility import visibility_env
 from anycard.config import Paths
+from anycard.doctor.cause import Cause
 from anycard.engines.protocol import AttemptStatus, Engine, Phase
 from anycard.errors import AnycardError, UnavailableError
 from anycard.host.clock import now
 from anycard.jobs import environment, files, lifecycle, prepare
 from anycard.jobs.board import PREPARE, Attempt, Board, OpenJob
 from anycard.jobs.file.foreach import item_variables
-from anycard.jobs.outcome import Outcome, classify
+from anycard.jobs.logdoctor import LogDoctor
+from anycard.jobs.outcome import Outcome, asks_the_log, classify
 from anycard.jobs.queueing import Startable
 from anycard.jobs.reload import load_board, resume_orders
 from anycard.jobs.states import ItemState
@@ -50,14 +52,17 @@ _MIN_CPUS = 0.001
 
 
 class Dispatcher:
-    """Owns the board. ``machine`` keeps what is seen of the cards; ``shell`` runs scripts."""
+    """Owns the board. ``machine`` keeps what is seen of the cards; ``shell`` runs scripts; ``doctor`` reads failed attempts' logs."""
 
-    def __init__(self, *, paths: Paths, store: Store, engine: Engine, machine: Upkeep, shell: str) -> None:
+    def __init__(
+        self, *, paths: Paths, store: Store, engine: Engine, machine: Upkeep, shell: str, doctor: LogDoctor
+    ) -> None:
         self.paths = paths
         self.store = store
         self.engine = engine
         self.machine = machine
         self.shell = shell
+        self.doctor = doctor
         self.board = Board()
         self._inputs: list[Callable[[Turn], None]] = []
         self._wake = asyncio.Event()
@@ -246,7 +251,7 @@ class Dispatcher:
             await self.engine.start(starts)
         for attempt_id, why_not in turn.unstartable.items():
             ended = AttemptStatus(attempt_id, Phase.ENDED, now(), start_failure=why_not)
-            self._put(partial(self._ended, ended, ""))
+            self._put(partial(self._ended, ended, "", None))
         for attempt_id, why, grace in turn.stops:
             await self.engine.stop(attempt_id, why, grace)
         for future, value in turn.replies:
@@ -392,33 +397,39 @@ class Dispatcher:
     # ---- reports and upkeep -----------------------------------------------------------------------------------------------
 
     async def _follow_reports(self) -> None:
-        async for status in self.engine.reports():
-            if status.phase is Phase.ENDED:
+        async with asyncio.TaskGroup() as failures:  # each is read aside: others' ends do not wait for it
+            async for status in self.engine.reports():
                 attempt = self.board.attempts.get(status.id)
-                failed = status.exit_code != 0 and attempt is not None
-                tail = (
-                    await asyncio.to_thread(files.read_tail, Path(f"{attempt.stem}.log")) if failed and attempt else ""
-                )
-                self._put(partial(self._ended, status, tail))
-            elif status.phase is Phase.RUNNING:
-                self._put(partial(self._running, status), soon=True)
+                if status.phase is Phase.RUNNING:
+                    self._put(partial(self._running, status), soon=True)
+                elif status.phase is Phase.ENDED and status.exit_code != 0 and attempt is not None:
+                    failures.create_task(self._failed(status, attempt))
+                elif status.phase is Phase.ENDED:
+                    self._put(partial(self._ended, status, "", None))
+
+    async def _failed(self, status: AttemptStatus, attempt: Attempt) -> None:
+        """Reads its log before its end is recorded: what stands there decides whether it is tried again."""
+        tail = await asyncio.to_thread(files.read_tail, Path(f"{attempt.stem}.log"))
+        asks = _without_header(tail).strip() and asks_the_log(status, attempt.stop_reason)
+        cause = await self.doctor.cause(attempt.stem) if asks else None
+        self._put(partial(self._ended, status, tail, cause))
 
     def _running(self, status: AttemptStatus, turn: Turn) -> None:
         attempt = self.board.attempts.get(status.id)
         if attempt is not None:
             lifecycle.seen_running(turn, self.board.jobs[attempt.job_id], attempt, status)
 
-    def _ended(self, status: AttemptStatus, tail: str, turn: Turn) -> None:
+    def _ended(self, status: AttemptStatus, tail: str, cause: Cause | None, turn: Turn) -> None:
         attempt = self.board.attempts.get(status.id)
         if attempt is None:  # recorded already, the engine had not heard so
             turn.forgets.append(status.id)
             return
         job = self.board.jobs[attempt.job_id]
-        outcome = self._classify(attempt, status, tail)
+        outcome = self._classify(attempt, status, tail, cause)
         lifecycle.end(turn, self.board, job, attempt, status, outcome, self.paths)
         self.machine.locks.give_back(attempt.allocation.card_ids)
 
-    def _classify(self, attempt: Attempt, status: AttemptStatus, tail: str) -> Outcome:
+    def _classify(self, attempt: Attempt, status: AttemptStatus, tail: str, cause: Cause | None) -> Outcome:
         return classify(
             status,
             stop_reason=attempt.stop_reason,
@@ -427,6 +438,7 @@ class Dispatcher:
             cards_lost=self.machine.lost_among(attempt.allocation.card_ids),
             is_setup=attempt.item == PREPARE,
             this_boot=attempt.started.boot_id == now().boot_id,
+            cause=cause,
         )
 
     def _upkeep(self, turn: Turn) -> None:

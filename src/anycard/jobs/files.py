@@ -125,15 +125,26 @@ def open_log(path: Path, flags: int = os.O_RDONLY) -> int | None:
 
 def read_tail(path: Path, size: int = _TAIL_BYTES) -> str:
     """The last ``size`` bytes of a log as text, whatever is in it; empty when there is no log."""
+    return read_ends(path, 0, size)[1]
+
+
+def read_ends(path: Path, head_bytes: int, tail_bytes: int) -> tuple[str, str]:
+    """The first ``head_bytes`` of a log and, of what comes after them, the last ``tail_bytes``: as text, whatever is in it."""
     descriptor = open_log(path)
     if descriptor is None:
-        return ""
+        return "", ""
     try:
-        data = os.pread(descriptor, size, max(0, os.fstat(descriptor).st_size - size))
+        head = os.pread(descriptor, head_bytes, 0) if head_bytes else b""
+        size = os.fstat(descriptor).st_size
+        tail = os.pread(descriptor, tail_bytes, max(head_bytes, size - tail_bytes))
     except OSError:
-        return ""
+        return "", ""
     finally:
         os.close(descriptor)
+    return _as_text(head), _as_text(tail)
+
+
+def _as_text(data: bytes) -> str:
     return data.decode("utf-8", "replace").replace("\r", "\n").replace("\0", " ")
 
 

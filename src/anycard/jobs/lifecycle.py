@@ -58,11 +58,10 @@ def start(
     board.attempts[attempt.id] = attempt
     job.running[item] = attempt
     owner = owner_of(job)
-    if owner is not None:
+    if owner is not None:  # else the engine makes its folders
         turn.file(partial(files.job_folder, paths.job(job.id), owner), needed_by=attempt.id)
-    if item != PREPARE:
-        checkpoint = paths.checkpoint(job.id, item)
-        turn.file(partial(files.owned_folder, checkpoint, owner), needed_by=attempt.id)
+        if item != PREPARE:
+            turn.file(partial(files.owned_folder, paths.checkpoint(job.id, item), owner), needed_by=attempt.id)
     if job.first_granted is None:
         job.first_granted = now
         turn.changes.update(
@@ -201,6 +200,7 @@ def spec_of(
         gid=job.gid,
         umask=spec.umask,
         log_header=environment.log_header(job, item, number, allocation, attempt.started),
+        checkpoint=str(paths.checkpoint(job.id, item)) if job.uid is None and item != PREPARE else None,
     )
 
 
@@ -267,13 +267,14 @@ def end(
         "exit_code": exit_code,
         "seconds": round(run_s, 3),
         "left_behind": status.left_behind,
+        **({"cause": outcome.cause} if outcome.cause is not None else {}),
     }
     if attempt.item == PREPARE:
         turn.event("prepare.ended", job, attempt=attempt.id, **data)
-        _after_prepare(turn, board, job, reason, exit_code, outcome.detail, paths)
+        _after_prepare(turn, board, job, outcome, exit_code, paths)
     else:
         turn.event("item.ended", job, item=attempt.item, attempt=attempt.id, number=attempt.number, **data)
-        _after_item(turn, board, job, attempt, reason, exit_code, outcome.detail, run_s, paths)
+        _after_item(turn, board, job, attempt, outcome, exit_code, run_s, paths)
     settle(turn, board, job, paths)
 
 
@@ -282,12 +283,12 @@ def _after_item(
     board: Board,
     job: OpenJob,
     attempt: Attempt,
-    reason: EndReason,
+    outcome: Outcome,
     exit_code: int | None,
-    detail: Text | None,
     run_s: float,
     paths: Paths,
 ) -> None:
+    reason, detail = outcome.reason, outcome.detail
     item = attempt.item
     note = job.note(item)
     note.run_s += run_s
@@ -301,7 +302,14 @@ def _after_item(
         job.notes.pop(item, None)
         job.item_values.pop(item, None)
         return
-    again = next_try(reason, exit_code, job.spec.retry, budget_used=note.budget_used, free_used=note.free_used)
+    again = next_try(
+        reason,
+        exit_code,
+        job.spec.retry,
+        budget_used=note.budget_used,
+        free_used=note.free_used,
+        cause=outcome.cause,
+    )
     if again is not None:
         if again.on_budget:
             note.budget_used += 1
@@ -363,6 +371,7 @@ def finish_item(
             "values": job.values(item),
             "end_reason": reason.value,
             "reason": str(detail) if detail else None,
+            "cause": detail.params.get("cause") if detail else None,
             "exit_code": exit_code,
             "attempts": job.note(item).attempts,
             "log": log,
@@ -394,8 +403,9 @@ def drop_queued(turn: Turn, board: Board, job: OpenJob, state: ItemState, reason
 
 
 def _after_prepare(
-    turn: Turn, board: Board, job: OpenJob, reason: EndReason, exit_code: int | None, detail: Text | None, paths: Paths
+    turn: Turn, board: Board, job: OpenJob, outcome: Outcome, exit_code: int | None, paths: Paths
 ) -> None:
+    reason, detail = outcome.reason, outcome.detail
     if job.prepare_key is not None:
         board.setups.pop(job.prepare_key, None)
     if reason is EndReason.SUCCEEDED:
@@ -409,7 +419,8 @@ def _after_prepare(
         return
     rule = job.spec.retry
     tries = job.prepare_tries
-    again = next_try(reason, exit_code, rule, budget_used=job.prepare_used, free_used=job.prepare_used)
+    used = job.prepare_used
+    again = next_try(reason, exit_code, rule, budget_used=used, free_used=used, cause=outcome.cause)
     if again is not None:
         job.prepare_used += 1
         job.prepare_not_before = turn.now.utc_s + again.wait_s

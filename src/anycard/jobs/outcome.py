@@ -6,9 +6,10 @@ import re
 import signal
 from dataclasses import dataclass
 
+from anycard.doctor.cause import Cause
 from anycard.engines.protocol import AttemptStatus
 from anycard.model.end_reason import EndReason
-from anycard.model.text import Text
+from anycard.model.text import Param, Text
 
 BAD_INPUT_EXIT_CODE = 65  # EX_DATAERR of sysexits.h: the program says that its input is bad
 
@@ -32,10 +33,12 @@ _CARD_LOST = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``detail`` is the reason in words, for the item, the log's last line and the failed list."""
+    """``detail`` is the reason in words, for the item, the log's last line and the failed list. ``cause``: what the doctor says was behind
+    it, where the program's log proves it."""
 
     reason: EndReason
     detail: Text | None
+    cause: str | None = None
 
 
 def classify(
@@ -47,10 +50,12 @@ def classify(
     cards_lost: tuple[str, ...],
     is_setup: bool,
     this_boot: bool,
+    cause: Cause | None = None,
 ) -> Outcome:
     """The one reason. What anycard did itself leads; then what the kernel and the driver proved; then what the program printed.
 
-    ``log_tail`` is the end of the log as text, looked at only when the program failed. ``this_boot`` False: the machine restarted since.
+    ``log_tail`` is the end of the log as text, looked at only when the program failed; ``cause`` what the doctor found proven in the log.
+    ``this_boot`` False: the machine restarted since.
     """
     if status.start_failure is not None:
         reason = EndReason.DISK_FULL if status.disk_full else EndReason.START_FAILED
@@ -74,13 +79,19 @@ def classify(
             return Outcome(EndReason.HOST_LOST, Text("the machine restarted while it ran"))
         return Outcome(EndReason.OUTCOME_UNKNOWN, Text("its process is gone and nobody saw how it ended"))
     if is_setup:
-        return Outcome(EndReason.SETUP_FAILED, Text("setup ended with code {code}", {"code": _shown(code)}))
+        return _named(
+            Outcome(EndReason.SETUP_FAILED, Text("setup ended with code {code}", {"code": _shown(code)})), cause
+        )
     if code == BAD_INPUT_EXIT_CODE:
         return Outcome(EndReason.BAD_INPUT, _bad_input(log_tail))
-    by_log = _from_log(log_tail, disk_is_full)
-    if by_log is not None:
-        return by_log
-    return Outcome(EndReason.PROGRAM_ERROR, _program_error(code, log_tail))
+    by_log = _from_log(log_tail, disk_is_full) or _from_cause(cause)
+    return _named(by_log or Outcome(EndReason.PROGRAM_ERROR, _program_error(code, log_tail)), cause)
+
+
+def asks_the_log(status: AttemptStatus, stop_reason: EndReason | None) -> bool:
+    """Whether the attempt failed by itself, so that only its log can say why."""
+    failed = status.exit_code not in (None, 0, BAD_INPUT_EXIT_CODE)
+    return failed and not status.out_of_memory and (status.stopped_for or stop_reason) is None
 
 
 _STOPPED = {
@@ -107,6 +118,26 @@ def _from_log(tail: str, disk_is_full: bool) -> Outcome | None:
     if match and disk_is_full:
         return Outcome(EndReason.DISK_FULL, Text("the disk is full: {line}", {"line": _line(tail, match)}))
     return None
+
+
+def _from_cause(cause: Cause | None) -> Outcome | None:
+    """Where the rules know the program's words and the few above do not."""
+    if cause is None or cause.ends_as is None:
+        return None
+    if cause.ends_as is EndReason.CARD_LOST:
+        return Outcome(EndReason.CARD_LOST, Text("the program lost its card: {line}", {"line": _short(cause.line)}))
+    return Outcome(cause.ends_as, Text("out of memory: {line}", {"line": _short(cause.line)}))
+
+
+def _named(outcome: Outcome, cause: Cause | None) -> Outcome:
+    """With the cause, for programs; a program error also in words, since its last line seldom says why."""
+    if cause is None or outcome.detail is None:
+        return outcome
+    detail = outcome.detail
+    if outcome.reason is EndReason.PROGRAM_ERROR and "code" in detail.params:
+        told: dict[str, Param] = {"code": detail.params["code"], "why": cause.says, "why_msgid": cause.says}
+        detail = Text("exit code {code}: {why}", told)
+    return Outcome(outcome.reason, Text(detail.msgid, {**detail.params, "cause": cause.slug}), cause.slug)
 
 
 def _program_error(code: int | None, tail: str) -> Text:
