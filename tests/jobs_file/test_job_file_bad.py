@@ -98,6 +98,20 @@ OWN = {
     "foreach: {matrix: {lr: 1, LR: 2}}": "j:3:29: anycard.foreach.matrix: two keys become ANYCARD_LR",
     "foreach: {matrix: {lr: [null]}}": "j:3:27: anycard.foreach.matrix.lr wants single values, not null",
     "foreach: {files: []}": "j:3:20: anycard.foreach.files is empty",
+    "model: ''": "j:3:10: anycard.model wants a model: a folder, a .gguf file, or a name",
+    "model: {task: infer}": "j:3:10: anycard.model.name wants a model: a folder, a .gguf file, or a name",
+    "model: [a]": "j:3:10: anycard.model wants a mapping (key: value), not [...]",
+    "model: {name: a, task: lore}": (
+        "j:3:26: anycard.model.task is one of infer, lora, qlora, full, train, not lore (did you mean lora?)"
+    ),
+    "model: {name: a, context: 0}": "j:3:29: anycard.model.context wants a whole number from 1 to 100000000, not 0",
+    "model: {name: a, batch: -1}": "j:3:27: anycard.model.batch wants a whole number from 1 to 1000000, not -1",
+    "model: {name: a, rank: x}": "j:3:26: anycard.model.rank wants a whole number from 1 to 65536, not x",
+    "model: {name: a, quant: q4_k_mm}": (
+        "j:3:27: anycard.model.quant: no weight format is called q4_k_mm (did you mean q4_k_m?)"
+    ),
+    "model: {name: a, too_large: no}": "j:3:31: anycard.model.too_large is one of refuse, warn, not no",
+    "model: {name: a, contxt: 5}": "j:3:20: contxt is not a key of anycard.model (did you mean context?)",
 }
 
 

@@ -13,7 +13,7 @@ from anycard.jobs.file.allowed import ALLOWED_PREFIXES
 from anycard.jobs.file.foreach import Count, Files, Lines, Matrix
 from anycard.jobs.file.parse import ParsedJob, parse
 from anycard.jobs.file.resources import Ask
-from anycard.jobs.spec import RetryRule
+from anycard.jobs.spec import ModelAsk, RetryRule
 from anycard.model.demand import Demand
 from anycard.units import GIB
 
@@ -218,6 +218,26 @@ def test_short_forms() -> None:
     assert (tuple(own.after), own.retry) == (("prepare",), RetryRule(times=3))
 
 
+def test_a_model_by_name_and_in_full() -> None:
+    assert one("run: x\nanycard: {model: Qwen3-8B}").own.model == ModelAsk(name="Qwen3-8B")
+    written = (
+        "{name: m.gguf, task: qlora, context: 2048, batch: 4, quant: Q4_K_M, server: vllm, cache: q8_0, rank: 8, "
+        "checkpointing: false, too_large: warn}"
+    )
+    assert one(f"run: x\nanycard: {{model: {written}}}").own.model == ModelAsk(
+        name="m.gguf",
+        task="qlora",
+        context=2048,
+        batch=4,
+        quant="q4_k_m",
+        server="vllm",
+        cache="q8_0",
+        rank=8,
+        checkpointing=False,
+        too_large="warn",
+    )
+
+
 def test_foreach_kinds() -> None:
     def kind(written: str) -> object:
         return one(f"run: x\nanycard: {{foreach: {written}}}").own.foreach
@@ -274,9 +294,9 @@ def test_byte_order_mark_and_windows_line_ends() -> None:
 def test_every_example_of_the_page_is_right() -> None:
     page = (Path(__file__).parents[2] / "docs" / "job-file.md").read_text()
     examples = [block.split("```")[0] for block in page.split("```yaml\n")[1:]]
-    assert len(examples) == 3
+    assert len(examples) == 4
     jobs = [parse(example, "job.yaml") for example in examples]
-    assert [[job.name for job in found] for found in jobs] == [["train"], ["job"], ["prepare", "train"]]
+    assert [[job.name for job in found] for found in jobs] == [["train"], ["job"], ["job"], ["prepare", "train"]]
 
 
 def test_the_page_names_every_key() -> None:

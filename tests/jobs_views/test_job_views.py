@@ -81,6 +81,7 @@ def test_a_job_has_exactly_the_fields_of_the_contract(paths: Paths) -> None:
         "sooner_msgid": "ask for {n} cards",
         "sooner_params": {"n": 1},
         "counts": {"items": 6, "queued": 0, "running": 1, "succeeded": 2, "failed": 3, "cancelled": 0},
+        "sizing": None,
         "demand": [{"cpus": 2.0, "memory_bytes": 1024, "card_count": 1, "card": "A100"}],
         "outputs": str(paths.home / "outputs" / "7"),
         "failed_file": None,
