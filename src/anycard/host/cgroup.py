@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -33,6 +34,30 @@ def limits(host: Host) -> CgroupLimits:
         if controller in ("memory", ""):
             memory += _memory_limit(host, folder, version=1 if controller else 2)
     return CgroupLimits(min(cpus, default=None), min(memory, default=None))
+
+
+def tightest_memory(host: Host) -> tuple[int, str, int] | None:
+    """The tightest memory limit above this process (bytes), the folder of its control group, and the version; None: there is none."""
+    if host.platform != "linux":
+        return None
+    groups = _groups(host.read("/proc/self/cgroup").text or "")
+    mounts = _mounts(host.read("/proc/self/mountinfo").text or "")
+    found = [
+        (limit, folder, 1 if controller else 2)
+        for controller, folder in _folders(groups, mounts)
+        if controller in ("memory", "")
+        for limit in _memory_limit(host, folder, version=1 if controller else 2)
+    ]
+    return min(found, default=None)
+
+
+def memory_used(host: Host, folder: str, version: int) -> int | None:
+    """Memory that counts against a control group's limit and cannot be taken back at once (bytes): without the file cache that nobody
+    used lately."""
+    used = (host.read(f"{folder}/{'memory.current' if version == 2 else 'memory.usage_in_bytes'}").text or "").strip()
+    name = "inactive_file" if version == 2 else "total_inactive_file"
+    cache = re.search(rf"^{name} (\d+)$", host.read(f"{folder}/memory.stat").text or "", re.MULTILINE)
+    return max(0, int(used) - (int(cache[1]) if cache else 0)) if used.isdigit() else None
 
 
 def _groups(text: str) -> dict[str, str]:

@@ -68,6 +68,16 @@ class ProcessSeen:
     command: str | None = None
 
 
+class Session(Protocol):
+    """A library that stays open between two looks. Its calls are made from one thread at a time."""
+
+    def look(self) -> Json:
+        """What the library says now, as plain JSON; opens it when it is not open."""
+
+    def close(self) -> None:
+        """Lets the library go; a later look opens it again."""
+
+
 class Host(Protocol):
     """One machine, as far as anycard looks at it. Every call is read-only and may be made from several threads."""
 
@@ -102,3 +112,6 @@ class Host(Protocol):
 
     def ask(self, library: str) -> Json:
         """What a library loaded into this process says, as plain JSON: one of the modules in ``host/libraries``. None: not recorded."""
+
+    def session(self, library: str) -> Session:
+        """A session with one of the modules in ``host/libraries`` that have ``open_session``."""

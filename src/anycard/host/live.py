@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from anycard.host.host import CommandResult, FileRead, Json, NodeStat, ProcessSeen
+from anycard.host.host import CommandResult, FileRead, Json, NodeStat, ProcessSeen, Session
 from anycard.units import MIB
 
 _OUTPUT_LIMIT = 4 * MIB  # of each stream; the longest honest output seen (nvidia-smi -q of 16 cards) has 0.4 MiB
@@ -118,6 +118,10 @@ class LiveHost:
 
     def ask(self, library: str) -> Json:
         return importlib.import_module(f"anycard.host.libraries.{library}").look()
+
+    def session(self, library: str) -> Session:
+        session: Session = importlib.import_module(f"anycard.host.libraries.{library}").open_session()
+        return session
 
 
 class _Drain:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from anycard.host import bundle as bundles
 from anycard.host.bundle import Bundle
-from anycard.host.host import NOT_RECORDED, CommandResult, FileRead, Json, NodeStat, ProcessSeen
+from anycard.host.host import NOT_RECORDED, CommandResult, FileRead, Json, NodeStat, ProcessSeen, Session
 from anycard.units import MIB
 
 
@@ -68,3 +68,20 @@ class RecordedHost:
 
     def ask(self, library: str) -> Json:
         return self._bundle.libraries.get(library)
+
+    def session(self, library: str) -> Session:
+        return _RecordedSession(self, library)
+
+
+class _RecordedSession:
+    """The one look that was recorded, again and again."""
+
+    def __init__(self, host: RecordedHost, library: str) -> None:
+        self._host = host
+        self._library = library
+
+    def look(self) -> Json:
+        return self._host.ask(self._library)
+
+    def close(self) -> None:
+        """Nothing is open."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 from anycard.host.bundle import Bundle
-from anycard.host.host import CommandResult, FileRead, Host, Json, NodeStat, ProcessSeen
+from anycard.host.host import CommandResult, FileRead, Host, Json, NodeStat, ProcessSeen, Session
 from anycard.units import MIB
 
 
@@ -103,6 +103,10 @@ class RecordingHost:
         with self._lock:
             self.bundle.libraries[library] = answer
         return answer
+
+    def session(self, library: str) -> Session:
+        """Not kept: a bundle holds one look, by ``ask``."""
+        return self._host.session(library)
 
 
 def _matching(data: bytes, pattern: re.Pattern[bytes]) -> bytes:

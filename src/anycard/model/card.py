@@ -77,7 +77,11 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One look at a card's moving values. Ratios are 0..1, memory bytes, temperature degrees Celsius, power watts, clocks MHz."""
+    """One look at a card's moving values. Ratios are 0..1, memory bytes, temperature degrees Celsius, power watts, clocks MHz.
+
+    ``memory_utilisation``: share of the time in which the card's memory was read or written. ``pcie_*``: the link as it is now. ``ecc_*``:
+    errors since the driver was loaded. ``io_wait``, CPU only: share of the time in which it idled while a program waited for a disk.
+    """
 
     card_id: str
     utilisation: float | None = None
@@ -90,6 +94,12 @@ class Reading:
     memory_clock_mhz: float | None = None
     fan: float | None = None
     throttle_reasons: tuple[str, ...] | None = None
+    memory_utilisation: float | None = None
+    pcie_generation: int | None = None
+    pcie_width: int | None = None
+    ecc_corrected: int | None = None
+    ecc_uncorrected: int | None = None
+    io_wait: float | None = None
 
 
 class LinkKind(StrEnum):

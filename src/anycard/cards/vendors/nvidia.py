@@ -32,7 +32,7 @@ def find(host: Host) -> tuple[Card, ...]:
         return tuple(card.card(host, VENDOR) for card in nvidiasmi.cards(host))
     for step in ("init", "count"):
         if error := seen[step].get("error"):
-            raise VendorFault(_driver_problem(error))
+            raise driver_fault(error)
     driver = seen["driver"].get("value")
     runtime = _runtime(seen["cuda"].get("value"))
     fallbacks = _Fallbacks(host, seen["cards"])
@@ -44,7 +44,7 @@ def read(host: Host) -> tuple[Reading, ...]:
     seen = host.ask("nvml")
     if seen is None or "error" in seen["init"]:
         return tuple(card.reading(VENDOR) for card in nvidiasmi.cards(host))
-    return tuple(_reading(card) for card in seen["cards"] if "value" in card.get("uuid", {}))
+    return tuple(reading(card) for card in seen["cards"] if "value" in card.get("uuid", {}))
 
 
 # ---- one card
@@ -55,7 +55,7 @@ def _card(host: Host, seen: dict[str, Any], driver: str | None, runtime: str | N
     known = fallbacks.of(index)
     uuid = _value(seen, "uuid") or known.uuid
     pci_address = pci.normal_address(_value(seen, "pci")) or known.pci_address
-    health, reason = _health(seen, index)
+    health, reason = health_of(seen, index)
     capability = _value(seen, "compute_capability")
     return Card(
         id=f"{VENDOR}:{uuid or pci_address or f'index-{index}'}",
@@ -80,7 +80,7 @@ def _value(seen: dict[str, Any], name: str) -> Any:
     return seen.get(name, {}).get("value")
 
 
-def _health(seen: dict[str, Any], index: int) -> tuple[Health, Text | None]:
+def health_of(seen: dict[str, Any], index: int) -> tuple[Health, Text | None]:
     """The worst thing that any answer says, by the order of ``_FAULTS``."""
     errors = {name: answer["error"] for name, answer in seen.items() if isinstance(answer, dict) and "error" in answer}
     essential = {errors[name] for name in _ESSENTIAL if name in errors} - _ABSENT
@@ -152,14 +152,22 @@ _FAULTS: dict[str, tuple[Health, bool, str]] = {
 _UNPLACED = N_("The driver answers {error} for this card. Look for lines with NVRM or Xid in dmesg.")
 
 
-def _processes(host: Host, seen: dict[str, Any]) -> tuple[CardProcess, ...] | None:
-    """Each program once, with the most memory that any of the lists gives it; None when the list of compute programs is unreadable."""
+def memory_by_pid(seen: dict[str, Any]) -> dict[int, int | None] | None:
+    """Each program once, with the most memory (bytes) that any of the lists gives it; None when the list of compute programs is
+    unreadable."""
     if "value" not in seen.get(PROCESS_LISTS[0], {}):
         return None
     memory: dict[int, int | None] = {}
     for name in PROCESS_LISTS:
         for pid, size in _value(seen, name) or ():
             memory[pid] = max((value for value in (memory.get(pid), size) if value is not None), default=None)
+    return memory
+
+
+def _processes(host: Host, seen: dict[str, Any]) -> tuple[CardProcess, ...] | None:
+    memory = memory_by_pid(seen)
+    if memory is None:
+        return None
     found = []
     for pid, size in sorted(memory.items()):
         process = host.process(pid) or ProcessSeen(pid)
@@ -176,12 +184,20 @@ def _runtime(version: int | None) -> str | None:
     return f"CUDA {version // 1000}.{version % 1000 // 10}" if version else None
 
 
-def _reading(seen: dict[str, Any]) -> Reading:
+def card_id(seen: dict[str, Any]) -> str | None:
+    """The id of a card that says who it is."""
+    uuid = _value(seen, "uuid")
+    return f"{VENDOR}:{uuid}" if uuid else None
+
+
+def reading(seen: dict[str, Any]) -> Reading:
+    """Of a card that says who it is, from the answers of ``nvml`` or ``nvml_session``."""
     memory = _value(seen, "memory") or {}
     bits = _value(seen, "throttle_bits")
+    card, card_memory = _value(seen, "utilisation_percent") or (None, None)
     return Reading(
-        card_id=f"{VENDOR}:{_value(seen, 'uuid')}",
-        utilisation=_scaled(seen, "utilisation_percent", 100),
+        card_id=card_id(seen) or VENDOR,
+        utilisation=None if card is None else card / 100,
         memory_used_bytes=memory.get("used_bytes"),
         memory_total_bytes=memory.get("total_bytes"),
         temperature_c=_scaled(seen, "temperature_c", 1),
@@ -191,6 +207,11 @@ def _reading(seen: dict[str, Any]) -> Reading:
         memory_clock_mhz=_scaled(seen, "memory_clock_mhz", 1),
         fan=_scaled(seen, "fan_percent", 100),
         throttle_reasons=None if bits is None else tuple(name for bit, name in _THROTTLE.items() if bits & bit),
+        memory_utilisation=None if card_memory is None else card_memory / 100,
+        pcie_generation=_value(seen, "pcie_generation"),
+        pcie_width=_value(seen, "pcie_width"),
+        ecc_corrected=_value(seen, "ecc_corrected"),
+        ecc_uncorrected=_value(seen, "ecc_uncorrected"),
     )
 
 
@@ -213,7 +234,8 @@ _THROTTLE = {
 # ---- the driver as a whole
 
 
-def _driver_problem(error: str) -> Problem:
+def driver_fault(error: str) -> VendorFault:
+    """NVML as a whole answered ``error``: to be raised."""
     what, mend = _DRIVER_PROBLEMS.get(
         error,
         (
@@ -221,7 +243,7 @@ def _driver_problem(error: str) -> Problem:
             N_("Look for lines with NVRM in dmesg, and compare with: nvidia-smi"),
         ),
     )
-    return Problem(VENDOR, Text(what, {"error": error}), Text(mend))
+    return VendorFault(Problem(VENDOR, Text(what, {"error": error}), Text(mend)))
 
 
 _DRIVER_PROBLEMS = {

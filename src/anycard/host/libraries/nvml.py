@@ -76,12 +76,13 @@ def _look_at(pynvml: Any, outcome: Outcomes, index: int) -> dict[str, Any]:
     if "error" in handle:
         return card
     device = handle["value"]
-    for name, question in _questions(pynvml).items():
+    for name, question in questions(pynvml).items():
         card[name] = outcome(question, device)
     return card
 
 
-def _questions(pynvml: Any) -> dict[str, Callable[[Any], Any]]:
+def questions(pynvml: Any) -> dict[str, Callable[[Any], Any]]:
+    """Every question that a card is asked, by the name of its answer."""
     return {
         "uuid": pynvml.nvmlDeviceGetUUID,
         "name": pynvml.nvmlDeviceGetName,
@@ -93,7 +94,7 @@ def _questions(pynvml: Any) -> dict[str, Callable[[Any], Any]]:
         "compute_processes": lambda device: _processes(pynvml.nvmlDeviceGetComputeRunningProcesses(device)),
         "graphics_processes": lambda device: _processes(pynvml.nvmlDeviceGetGraphicsRunningProcesses(device)),
         "mps_processes": lambda device: _processes(pynvml.nvmlDeviceGetMPSComputeRunningProcesses(device)),
-        "utilisation_percent": lambda device: pynvml.nvmlDeviceGetUtilizationRates(device).gpu,
+        "utilisation_percent": lambda device: _utilisation(pynvml.nvmlDeviceGetUtilizationRates(device)),
         "temperature_c": lambda device: pynvml.nvmlDeviceGetTemperatureV(device, pynvml.NVML_TEMPERATURE_GPU),
         "power_mw": pynvml.nvmlDeviceGetPowerUsage,
         "power_limit_mw": pynvml.nvmlDeviceGetEnforcedPowerLimit,
@@ -101,6 +102,10 @@ def _questions(pynvml: Any) -> dict[str, Callable[[Any], Any]]:
         "memory_clock_mhz": lambda device: pynvml.nvmlDeviceGetClockInfo(device, pynvml.NVML_CLOCK_MEM),
         "fan_percent": pynvml.nvmlDeviceGetFanSpeed,
         "throttle_bits": pynvml.nvmlDeviceGetCurrentClocksEventReasons,
+        "pcie_generation": pynvml.nvmlDeviceGetCurrPcieLinkGeneration,
+        "pcie_width": pynvml.nvmlDeviceGetCurrPcieLinkWidth,
+        "ecc_corrected": lambda device: _ecc(pynvml, device, pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED),
+        "ecc_uncorrected": lambda device: _ecc(pynvml, device, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED),
     }
 
 
@@ -111,6 +116,16 @@ def _memory(pynvml: Any, device: Any) -> dict[str, int]:
     except pynvml.NVMLError_FunctionNotFound:
         memory = pynvml.nvmlDeviceGetMemoryInfo(device)
     return {"total_bytes": memory.total, "used_bytes": memory.used, "free_bytes": memory.free}
+
+
+def _utilisation(rates: Any) -> list[int]:
+    """Of the card, and of its memory."""
+    return [rates.gpu, rates.memory]
+
+
+def _ecc(pynvml: Any, device: Any, kind: int) -> int:
+    """Errors since the driver was loaded."""
+    return int(pynvml.nvmlDeviceGetTotalEccErrors(device, kind, pynvml.NVML_VOLATILE_ECC))
 
 
 def _processes(listed: Any) -> list[list[int | None]]:

@@ -1,0 +1,91 @@
+"""NVIDIA: NVML, opened once. Without NVML, ``nvidia-smi`` at a slower step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anycard.cards.readings.shapes import CardUse, Look, Mark, MarkKind
+from anycard.cards.vendors import nvidia
+from anycard.host.host import Host
+from anycard.i18n import N_
+from anycard.model.card import Health, Reading
+from anycard.model.instant import Instant
+from anycard.model.text import Text
+
+_TOOL_PERIOD_S = 10.0  # nvidia-smi costs 0.1 to 1 s of processor time
+_XID = N_("Xid {number}: NVIDIA's driver reported an error of this card")
+_ECC = N_("The driver reported memory errors that cannot be corrected (ECC).")
+_GONE = N_("The driver no longer lists this card.")
+_WELL = N_("The card answers again.")
+
+
+class NvidiaReader:
+    """See ``Reader``."""
+
+    name = nvidia.VENDOR
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._session = host.session("nvml_session")
+        self._health: dict[str, Health] = {}
+        self._at_index: dict[int, str] = {}
+        self.period_s = 1.0
+
+    def look(self, at: Instant) -> Look:
+        seen = self._session.look()
+        if seen is None or seen["init"].get("error") == "LIBRARY_NOT_FOUND":
+            self.period_s = _TOOL_PERIOD_S
+            return Look(nvidia.read(self._host))
+        self.period_s = 1.0
+        if error := seen["init"].get("error") or seen["count"].get("error"):
+            raise nvidia.driver_fault(error)
+        readings: list[Reading] = []
+        uses: list[CardUse] = []
+        marks: list[Mark] = []
+        listed = set()
+        for card in seen["cards"]:
+            listed.add(self._id_of(card))
+            marks += self._changed(self._id_of(card), *nvidia.health_of(card, card["index"]), at)
+            if (card_id := nvidia.card_id(card)) is not None:
+                readings.append(nvidia.reading(card))
+                uses += _uses(card_id, card)
+        for card_id in self._health.keys() - listed:
+            marks += self._changed(card_id, Health.NOT_FOUND, Text(_GONE), at)
+        marks += [_event_mark(event, at) for event in seen["events"]]
+        return Look(tuple(readings), tuple(uses), tuple(marks))
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _id_of(self, card: dict[str, Any]) -> str:
+        """A card too sick to say who it is is the one that had its index before."""
+        index = card["index"]
+        card_id = nvidia.card_id(card)
+        if card_id is None:
+            return self._at_index.get(index, f"{nvidia.VENDOR}:index-{index}")
+        self._at_index[index] = card_id
+        return card_id
+
+    def _changed(self, card_id: str, health: Health, why: Text | None, at: Instant) -> list[Mark]:
+        before = self._health.get(card_id, Health.OK)
+        self._health[card_id] = health
+        return [] if health is before else [Mark(at.utc_s, card_id, MarkKind.HEALTH, why or Text(_WELL))]
+
+
+def _uses(card_id: str, card: dict[str, Any]) -> list[CardUse]:
+    memory = nvidia.memory_by_pid(card)
+    if not memory:
+        return []
+    busy = card.get("process_utilisation", {}).get("value")
+    return [
+        CardUse(card_id, pid, size, busy.get(pid, 0) / 100 if busy is not None else None)
+        for pid, size in memory.items()
+    ]
+
+
+def _event_mark(event: dict[str, Any], at: Instant) -> Mark:
+    uuid = event["uuid"]
+    card_id = f"{nvidia.VENDOR}:{uuid}" if uuid else None
+    if event["kind"] == "xid":
+        return Mark(at.utc_s, card_id, MarkKind.XID, Text(_XID, {"number": event["data"]}))
+    return Mark(at.utc_s, card_id, MarkKind.ECC, Text(_ECC))

@@ -1,0 +1,131 @@
+"""The sampler: a thread that asks every reader once a second and makes a tick of what they saw.
+
+A reader that does not answer is not waited for: after PATIENCE_S the tick is made without it. Its last look stands in for it while that
+is fresh; then its cards are unknown, and the tick names it as silent.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Collection
+from queue import Empty, SimpleQueue
+
+from anycard.cards.readings.reader import Reader, Worker
+from anycard.cards.readings.recent import Recent
+from anycard.cards.readings.shapes import CardUse, Mark, MarkKind, Silent, Tick
+from anycard.host.clock import now
+from anycard.i18n import N_
+from anycard.model.card import Reading
+from anycard.model.instant import Instant
+from anycard.model.text import Text
+
+log = logging.getLogger("anycard.readings")
+
+TICK_S = 1.0
+PATIENCE_S = 0.2  # what a healthy reader needs is a hundredth of it
+_FRESH_S = 1.6  # beyond a reader's own period: one late tick is nothing, two are
+_JUMP_S = 1.5  # of the wall clock against the boot clock; less is the daily work of a time service
+
+_SILENT = N_("Reading {vendor} cards does not end: their values are unknown since.")
+_ANSWERS = N_("Reading {vendor} cards works again.")
+_JUMPED = N_("The clock was set by {seconds} s.")
+
+
+class Sampler:
+    """``make`` gives the reader of a vendor; ``on_tick`` is called with each tick, in the sampler's thread, and must not wait."""
+
+    def __init__(self, make: Callable[[str], Reader], on_tick: Callable[[Tick], None]) -> None:
+        self.recent = Recent()
+        self._make = make
+        self._on_tick = on_tick
+        self._wanted: frozenset[str] = frozenset()
+        self._workers: dict[str, Worker] = {}
+        self._silent: dict[str, Silent] = {}
+        self._marked: dict[str, float] = {}  # vendor -> boot second of the last look whose marks were passed on
+        self._done: SimpleQueue[Worker] = SimpleQueue()
+        self._ended = threading.Event()
+        self._ahead: float | None = None  # of the wall clock before the boot clock
+        self._thread = threading.Thread(target=self._run, daemon=True, name="sampler")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """No tick comes after this returns, unless ``on_tick`` itself hangs. Readers end by themselves."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join(1.0)
+        for worker in self._workers.values():
+            worker.close()
+
+    def watch(self, vendors: Collection[str]) -> None:
+        """Whose cards there are now. A vendor that was here stays: a driver that answers no more is to be seen as silent."""
+        self._wanted = self._wanted | frozenset(vendors)
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            moment = now()
+            # On the whole seconds of the boot clock: no drift, and after a suspend just a gap.
+            if self._ended.wait(math.floor(moment.boot_s / TICK_S + 1) * TICK_S - moment.boot_s):
+                return
+            try:
+                self._on_tick(self.tick(now()))
+            except Exception:
+                log.exception("a tick failed")
+
+    def tick(self, at: Instant) -> Tick:
+        """One round, also for tests and the command line."""
+        for vendor in self._wanted - self._workers.keys():
+            self._workers[vendor] = Worker(self._make(vendor), self._done)
+        self._wait_for({worker for worker in self._workers.values() if worker.ask(at)})
+        marks = self._clock_marks(at)
+        readings: list[Reading] = []
+        uses: list[CardUse] = []
+        for vendor, worker in self._workers.items():
+            taken, busy_since = worker.taken, worker.busy_since
+            if taken is not None and taken.at.boot_s != self._marked.get(vendor):
+                self._marked[vendor] = taken.at.boot_s
+                marks += taken.look.marks
+            fresh = taken is not None and at.boot_s - taken.at.boot_s <= worker.reader.period_s + _FRESH_S
+            if fresh and taken is not None and taken.why_not is None:
+                readings += taken.look.readings
+                uses += taken.look.uses
+                marks += self._speaks(vendor, at)
+            elif taken is not None and taken.why_not is not None and busy_since is None:
+                self._silent.setdefault(vendor, Silent(vendor, taken.at.utc_s, taken.why_not))
+            elif busy_since is not None and at.boot_s - busy_since.boot_s > worker.reader.period_s + _FRESH_S:
+                marks += self._falls_silent(vendor, busy_since, at)
+        tick = Tick(at.utc_s, at.boot_s, tuple(readings), tuple(uses), tuple(self._silent.values()), tuple(marks))
+        self.recent.add(tick)
+        return tick
+
+    def _wait_for(self, asked: set[Worker]) -> None:
+        """Until they have all looked, or patience ends."""
+        deadline = time.monotonic() + PATIENCE_S
+        while asked:
+            try:
+                asked.discard(self._done.get(timeout=max(0.001, deadline - time.monotonic())))
+            except Empty:
+                return
+
+    def _falls_silent(self, vendor: str, since: Instant, at: Instant) -> list[Mark]:
+        if vendor in self._silent:
+            return []
+        text = Text(_SILENT, {"vendor": vendor})
+        log.warning("%s", text)
+        self._silent[vendor] = Silent(vendor, since.utc_s, text)
+        return [Mark(at.utc_s, None, MarkKind.SILENT, text)]
+
+    def _speaks(self, vendor: str, at: Instant) -> list[Mark]:
+        if self._silent.pop(vendor, None) is None:
+            return []
+        return [Mark(at.utc_s, None, MarkKind.ANSWERS, Text(_ANSWERS, {"vendor": vendor}))]
+
+    def _clock_marks(self, at: Instant) -> list[Mark]:
+        ahead, self._ahead = self._ahead, at.utc_s - at.boot_s
+        if ahead is None or abs(self._ahead - ahead) < _JUMP_S:
+            return []
+        return [Mark(at.utc_s, None, MarkKind.CLOCK, Text(_JUMPED, {"seconds": round(self._ahead - ahead, 1)}))]
