@@ -1,6 +1,7 @@
 """Where anycard keeps its things. Configuration file < environment < flag.
 
 ANYCARD_HOME/
+  config.toml           what is set for this home, if anything
   anycard.db            the store (SQLite, WAL)
   reserve               space freed when the disk is full, so that the pause can be recorded
   daemon.log supervisor.log
@@ -13,12 +14,17 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from anycard.errors import UsageError
 
 SHARED_HOME = Path(
     "/var/lib/anycard"
 )  # of this machine's shared daemon; once it was started every user's verbs go there
+_TABLES = ("cards", "hooks")
 _SOCKET_PATH_MAX = 100  # AF_UNIX paths end at 108 bytes on Linux, 104 on macOS
 
 
@@ -31,6 +37,10 @@ class Paths:
     @property
     def database(self) -> Path:
         return self.home / "anycard.db"
+
+    @property
+    def configuration(self) -> Path:
+        return self.home / "config.toml"
 
     @property
     def reserve(self) -> Path:
@@ -115,3 +125,39 @@ def home_from_environment(flag: str | None = None) -> Path:
 
 def paths(flag: str | None = None) -> Paths:
     return Paths(home_from_environment(flag))
+
+
+def configuration(where: Paths) -> dict[str, Any]:
+    """What ``config.toml`` of the home says (docs/webhooks.md), {} where there is none.
+
+    UsageError when it is no TOML, holds a table that nobody reads, or others may read it: it may hold secrets.
+    """
+    import tomllib
+
+    try:
+        with where.configuration.open("rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            read = tomllib.load(file)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise UsageError("{file} cannot be read: {why}", file=where.configuration, why=error.strerror) from None
+    except ValueError as error:  # TOMLDecodeError, UnicodeDecodeError; it says the line and not what stands there
+        raise UsageError("{file} is no TOML: {why}", file=where.configuration, why=str(error)) from None
+    if os.name == "posix" and mode & 0o077:
+        raise UsageError(
+            "{file} may be read by others (mode {mode}), and it may hold secrets",
+            hint="chmod 600 {file}",
+            file=where.configuration,
+            mode=f"{mode:04o}",
+        )
+    for table in read:
+        if table not in _TABLES:
+            raise UsageError(
+                "{file}: {table} is not a table of the configuration",
+                hint="it takes {known}",
+                file=where.configuration,
+                table=table,
+                known=", ".join(_TABLES),
+            )
+    return read

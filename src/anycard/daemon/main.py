@@ -19,7 +19,7 @@ from anycard.api.app import create_app
 from anycard.api.caller import Gate
 from anycard.api.server import Server, listen_loopback, listen_unix
 from anycard.api.system import System
-from anycard.config import Paths, paths
+from anycard.config import Paths, configuration, paths
 from anycard.daemon.sharedhome import open_shared_home
 from anycard.daemon.storecare import look_after_store
 from anycard.engines.local.engine import LocalEngine
@@ -27,6 +27,8 @@ from anycard.errors import AnycardError, ConflictError, UnavailableError
 from anycard.host.live import LiveHost
 from anycard.jobs import files
 from anycard.jobs.dispatch import Dispatcher
+from anycard.jobs.hooks.sender import Sender
+from anycard.jobs.hooks.settings import settings
 from anycard.jobs.logdoctor import LogDoctor
 from anycard.jobs.service import Jobs
 from anycard.jobs.upkeep import DISK_WATCH_S, PROBE_S, Upkeep
@@ -64,19 +66,23 @@ async def _serve(where: Paths, *, shared: bool, port: int | None) -> None:
         )
     where.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _single(where):
+        told = settings(configuration(where))
         store = await asyncio.to_thread(Store.open, where, os.environ.get("ANYCARD_DATABASE_URL"))
         files.drop_staged(where.jobs)
         engine = LocalEngine(where)
-        machine = Upkeep(where, LiveHost())
+        machine = Upkeep(where, LiveHost(), told.limits)
         doctor = LogDoctor()
         dispatcher = Dispatcher(paths=where, store=store, engine=engine, machine=machine, shell=_shell(), doctor=doctor)
+        hooks = Sender(where, store, told.hooks)
         try:
             machine.watch_disk()
             machine.reserve.refill()
             await machine.look()
             await dispatcher.open()
+            hooks.start()
             await _run(where, store, dispatcher, machine, shared=shared, port=port)
         finally:
+            await asyncio.to_thread(hooks.stop)
             await doctor.close()
             await engine.close()
             machine.locks.close()

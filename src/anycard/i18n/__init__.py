@@ -72,3 +72,12 @@ def show(msgid: str, params: Mapping[str, object] | None = None) -> str:
         return template.format_map(params or {})
     except (KeyError, IndexError, ValueError, AttributeError):
         return template
+
+
+def show_in(language: str, msgid: str, params: Mapping[str, object] | None = None) -> str:
+    """As ``show``, for a reader whose language is not this process's: a message that goes to somebody else."""
+    template = _catalogue(language).gettext(msgid) if msgid else msgid
+    try:
+        return template.format_map(params or {})
+    except (KeyError, IndexError, ValueError, AttributeError):
+        return template

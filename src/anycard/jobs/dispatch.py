@@ -446,6 +446,10 @@ class Dispatcher:
         self._upkeep_due = turn.now.boot_s + HOUSEKEEPING_S
         for attempt, why in self.machine.to_stop(self.board, turn.now):
             lifecycle.stop(turn, self.board.jobs[attempt.job_id], attempt, why)
+        for news in self.machine.card_news(self.board, turn.now):
+            held_by = self.board.attempts.get(news.attempt or -1)
+            holder = None if held_by is None else self.board.jobs[held_by.job_id]
+            turn.card_event(news, holder, held_by.item if held_by else None)
         for job in self.machine.past_max_release(self.board, turn.now):
             words = Text("the job held its cards and CPUs as long as `release: max` allows")
             lifecycle.drop_queued(turn, self.board, job, ItemState.FAILED, EndReason.MAX_RELEASED, words)

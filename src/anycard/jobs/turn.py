@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from anycard.engines.protocol import AttemptSpec
 from anycard.jobs.board import OpenJob
+from anycard.jobs.cardwatch import CardNews
 from anycard.jobs.states import JobState, job_state
 from anycard.model.end_reason import EndReason
 from anycard.model.instant import Instant
@@ -41,15 +42,25 @@ class Turn:
     def event(
         self, kind: str, job: OpenJob, *, item: int | None = None, attempt: int | None = None, **data: Any
     ) -> None:
+        self._event(kind, job, item, attempt, data)
+
+    def card_event(self, news: CardNews, job: OpenJob | None, item: int | None) -> None:
+        """What happened to a card, and to whom: ``job`` and ``item`` are what it was held by, if anything."""
+        about = {"card": news.card.id, "model": news.card.model, **news.data}
+        self._event(news.kind, job, item, news.attempt, about)
+
+    def _event(
+        self, kind: str, job: OpenJob | None, item: int | None, attempt: int | None, data: Mapping[str, Any]
+    ) -> None:
         self.changes.event(
             {
                 "at": self.now.utc_s,
                 "boot_s": self.now.boot_s,
                 "boot_id": self.now.boot_id,
                 "kind": kind,
-                "tenant": job.tenant,
-                "user": job.user,
-                "job_id": job.id,
+                "tenant": job.tenant if job else "default",
+                "user": job.user if job else "anycard",
+                "job_id": job.id if job else None,
                 "item": item,
                 "attempt_id": attempt,
                 "data_json": json.dumps(data, ensure_ascii=False, separators=(",", ":")) if data else None,

@@ -16,6 +16,7 @@ from anycard.errors import UsageError
 from anycard.host.host import Host
 from anycard.jobs.board import PREPARE, Attempt, Board, OpenJob
 from anycard.jobs.cardlocks import CardLocks
+from anycard.jobs.cardwatch import DEFAULT_LIMITS, CardNews, CardWatch, Limits
 from anycard.jobs.files import NO_ROOM
 from anycard.jobs.hostview import host_state
 from anycard.model.card import CPU_VENDOR, Card, Health, Reading
@@ -39,12 +40,13 @@ IDLE_CARD_UTILISATION = 0.01
 class Upkeep:
     """What is seen of the machine. ``start`` probes once; ``run`` keeps looking."""
 
-    def __init__(self, paths: Paths, host: Host) -> None:
+    def __init__(self, paths: Paths, host: Host, limits: Limits = DEFAULT_LIMITS) -> None:
         self._paths = paths
         self._host = host
         self.inventory: Inventory = Inventory((), ())
         self.readings: dict[str, Reading] = {}
         self._lost_twice: dict[str, int] = {}
+        self._watch = CardWatch(limits)
         self._full: Text | None = None
         self._damage: Text | None = None
         self._pause_below = _pause_below()
@@ -74,6 +76,12 @@ class Upkeep:
     def lost_among(self, card_ids: Collection[str]) -> tuple[str, ...]:
         """Those of ``card_ids`` whose driver says, in two looks, that they are lost. Not seeing a card is no proof."""
         return tuple(card_id for card_id in card_ids if self._lost_twice.get(card_id, 0) >= 2)
+
+    def card_news(self, board: Board, now: Instant) -> Iterator[CardNews]:
+        """What belongs in the event log since the last look: cards lost and back, idle under a job, too hot."""
+        _, _, held = board.granted()
+        lost = self.lost_among([card.id for card in self.cards])
+        return self._watch.look(now.boot_s, self.cards, lost=lost, readings=self.readings, held=held)
 
     def host_state(self, board: Board) -> HostState:
         """The machine as the planner sees it now."""
