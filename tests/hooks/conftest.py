@@ -26,14 +26,14 @@ class Post:
 
 @dataclass
 class Receiver:
-    """``answers`` are used up in order, then ``status`` and ``body`` hold. ``hold`` drips a byte now and then instead, until released."""
+    """``answers`` are used up in order, then ``status`` and ``body`` hold. ``drips``: its answer has no end."""
 
     url: str = ""
     posts: list[Post] = field(default_factory=list)
     answers: list[tuple[int, bytes, dict[str, str]]] = field(default_factory=list)
     status: int = 200
     body: bytes = b"ok"
-    drips: bool = False
+    drips: str = ""  # "head" or "body": where the answer has no end
     over: threading.Event = field(default_factory=threading.Event)
     asked: list[str] = field(default_factory=list)  # methods other than POST
 
@@ -62,7 +62,8 @@ def _handler(receiver: Receiver) -> type[BaseHTTPRequestHandler]:
 
         def _drip(self) -> None:
             try:
-                self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n")
+                if receiver.drips == "body":
+                    self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n")
                 while not receiver.over.wait(0.05):
                     self.wfile.write(b".")
                     self.wfile.flush()
@@ -81,7 +82,7 @@ def receiver() -> Iterator[Receiver]:
     with ThreadingHTTPServer(("127.0.0.1", 0), _handler(made)) as server:
         server.daemon_threads = True
         made.url = f"http://127.0.0.1:{server.server_address[1]}"
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
         thread.start()
         yield made
         made.over.set()

@@ -46,6 +46,7 @@ VERBS = {
     "up": N_("Start the daemon"),
     "down": N_("Stop the daemon; what runs goes on"),
     "status": N_("Say whether the daemon runs, and how it is"),
+    "hooks": N_("List the webhooks, and try them"),
     "capture": N_("Write a bundle that shows this machine's hardware, without private details"),
     "prune": N_("Remove logs and outputs of old jobs"),
     "backup": N_("Write a consistent copy of the store"),

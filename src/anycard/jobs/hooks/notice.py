@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from anycard.jobs.hooks.settings import Kind
+from anycard.jobs.hooks.settings import Hook, Kind
 from anycard.model.instant import rfc3339
 from anycard.model.text import Param, Text
 from anycard.units import format_duration
@@ -37,6 +37,12 @@ def notice(event: Mapping[str, Any], job: Mapping[str, Any] | None, host: str) -
     if event["kind"] == "job.ended":
         return None if job is None else _of_job(event, data, job, host)
     return _of_card(event, data, job, host)
+
+
+def trial(hook: Hook, at: float, host: str) -> Notice:
+    """What `anycard hooks --test` sends: of a kind that the hook is told of, and saying that nothing happened."""
+    text = Text("this is a try of the hook {name} on {host}: nothing happened", {"name": hook.name, "host": host})
+    return Notice(0, min(hook.kinds), at, text)
 
 
 def _of_job(event: Mapping[str, Any], data: Mapping[str, Any], job: Mapping[str, Any], host: str) -> Notice | None:
