@@ -17,9 +17,11 @@ from datetime import UTC, datetime
 from gettext import GNUTranslations
 from pathlib import Path
 
+import jinja2
 from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
+from jinja2.ext import extract_from_ast
 
 PROJECT = Path(__file__).parent.parent
 SOURCE = PROJECT / "src" / "anycard"
@@ -35,9 +37,18 @@ def sentences(*folders: Path) -> set[str]:
     """Every sentence that a face may be asked to translate, in ``folders`` (default: the package and the examples)."""
     hidden = tuple(SOURCE / package for package in _NO_FACE_YET)
     files = (file for folder in folders or SOURCES for file in folder.rglob("*.py"))
-    return {
+    found = {
         text for file in files if not any(file.is_relative_to(folder) for folder in hidden) for text in _of_file(file)
     }
+    templates = (file for folder in folders or SOURCES for file in folder.rglob("*.html"))
+    return found | {text for file in templates for text in _of_template(file)}
+
+
+def _of_template(file: Path) -> Iterator[str]:
+    """The sentences of a page's template: first arguments of ``_``."""
+    parsed = jinja2.Environment().parse(file.read_text(encoding="utf-8"), str(file))
+    for _line, _function, strings in extract_from_ast(parsed, ("_",), babel_style=False):
+        yield strings[0]
 
 
 def _of_file(file: Path) -> Iterator[str]:

@@ -24,7 +24,7 @@ from anycard.errors import UsageError
 SHARED_HOME = Path(
     "/var/lib/anycard"
 )  # of this machine's shared daemon; once it was started every user's verbs go there
-_TABLES = ("cards", "hooks")
+_TABLES = ("cards", "hooks", "page")
 _SOCKET_PATH_MAX = 100  # AF_UNIX paths end at 108 bytes on Linux, 104 on macOS
 
 

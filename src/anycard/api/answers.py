@@ -334,3 +334,12 @@ class Down(_Answer):
 
 
 Problem.model_rebuild()
+class PageLink(_Answer):
+    """PAGE_LINK: a login to the page."""
+
+    schema_: str = Field(alias="schema", examples=["anycard.page-link/1"])
+    url: str = Field(description="opens the page, once")
+    address: str = Field(description="of the page, for those who are logged in")
+    expires_in_s: float
+
+

@@ -46,7 +46,15 @@ class Gate:
             return self._known(int(uid), int(gid))
         self._check_origin(request)
         self._check_token(request.headers.get("authorization", ""))
+        return self.own()
+
+    def own(self) -> Caller:
+        """The daemon's own user."""
         return self._known(os.getuid(), os.getgid())
+
+    def drop_token(self) -> None:
+        """No token is good any more."""
+        self._token_file.unlink(missing_ok=True)
 
     def make_token(self) -> str:
         """A fresh token for TCP; only its hash is kept."""

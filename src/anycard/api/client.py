@@ -180,6 +180,14 @@ class Client:
         return self._post("/v1/prune", {"older_than_s": older_than_s, "dry_run": dry_run}, repeatable=False)
 
     def backup(self, path: str | Path) -> Json:
+    def page_link(self) -> Json:
+        """Where to log in to the page, once: {url, address, expires_in_s}."""
+        return self._post("/v1/page-link", {}, repeatable=False)
+
+    def sizing(self, *, limit: int = 100) -> Json:
+        """How far off predictions of what models need were here, and what that teaches: {learnt, runs}."""
+        return self._get("/v1/sizing", limit=limit)
+
         """Writes a consistent copy of the store to ``path`` on the daemon's host; {path, bytes}."""
         return self._post("/v1/backup", {"path": os.fspath(path)}, repeatable=False)
 

@@ -20,12 +20,14 @@ _TAIL_BYTES = 4000
 _DAEMONS_OWN = frozenset(("ANYCARD_HOME", "ANYCARD_DATABASE_URL", "ANYCARD_DISK_PAUSE_BYTES"))  # what it reads itself
 
 
-def daemon_argv(home: Paths, *, shared: bool = False, port: int | None = None) -> list[str]:
+def daemon_argv(home: Paths, *, shared: bool = False, port: int | None = None, page_link: bool = False) -> list[str]:
     argv = [sys.executable, "-m", "anycard.daemon", "--home", str(home.home)]
     if shared:
         argv.append("--shared")
     if port is not None:
         argv += ["--port", str(port)]
+    if page_link:
+        argv.append("--page-link")
     return argv
 
 

@@ -44,6 +44,7 @@ T = TypeVar("T")
 
 HOUSEKEEPING_S = 5.0
 _SHORT_QUEUE = 200  # reasons for so many are planned at once, in about a millisecond
+ANY_JOB = -1  # for a watcher of them all
 _REASONS_PACE_S = 0.5
 _SOON_S = 0.05
 _QUICK_S = 0.004
@@ -262,7 +263,7 @@ class Dispatcher:
             else:
                 future.set_result(value)
         for job_id, item in turn.touched:
-            for watcher in self._watchers.get(job_id, ()):
+            for watcher in (*self._watchers.get(job_id, ()), *self._watchers.get(ANY_JOB, ())):
                 watcher.tell(item)
 
     async def _give_up_turn(self, turn: Turn, error: AnycardError) -> None:
@@ -457,7 +458,7 @@ class Dispatcher:
 
 
 class Watcher:
-    """Collects which items of one job changed, until asked."""
+    """Collects which items of one job changed, until asked; of ANY_JOB only that something did."""
 
     def __init__(self, dispatcher: Dispatcher, job_id: int) -> None:
         self._dispatcher = dispatcher

@@ -189,6 +189,25 @@ class Jobs:
     async def items(
         self, ref: str, caller: Caller, *, state: str | None, limit: int, cursor: str | None
     ) -> dict[str, Any]:
+    async def queue(self, *, after: int, limit: int) -> dict[str, Any]:
+        """{running: [JOB], waiting: [JOB in the queue's order, those behind place ``after``], total, after, next_after}. Of the running
+        ones the latest ``limit``."""
+        board = self._dispatcher.board
+        places = board.queue[after : after + limit]
+        running = [job_id for job_id, job in board.jobs.items() if job.running][-limit:]
+        rows = await asyncio.to_thread(self._read, queries.jobs_by_id, {job_id for _, job_id in places} | {*running})
+        reasons = await self._dispatcher.reasons()
+        views_by_id = {job_id: self._job_view(row, reasons) for job_id, row in rows.items()}
+        waiting = [views_by_id[job_id] for _, job_id in places if job_id in views_by_id]
+        total = len(board.queue)
+        return {
+            "running": [views_by_id[job_id] for job_id in reversed(running) if job_id in views_by_id],
+            "waiting": [job for job in waiting if job["position"] is not None],
+            "total": total,
+            "after": after,
+            "next_after": after + limit if after + limit < total else None,
+        }
+
         row = await self._own(ref, caller)
         states = _states(state, set(ItemState))
         page = await asyncio.to_thread(

@@ -88,6 +88,13 @@ def job(connection: Connection, ref: str | int, user: str | None = None) -> Row:
     return found
 
 
+def jobs_by_id(connection: Connection, ids: Collection[int]) -> dict[int, Row]:
+    """These jobs as ``jobs_page`` gives them, by id; those that are not there are left out."""
+    columns = [column for column in jobs.c if column is not jobs.c.spec_json]
+    query = select(*columns, _options(connection)).where(jobs.c.id.in_(ids))
+    return {row["id"]: row for row in _rows(connection, query)}
+
+
 def recent_submits(connection: Connection, limit: int) -> dict[str, list[tuple[int, str, int]]]:
     """The latest submits by key, each with (id, name, items) of the jobs it made."""
     query = select(jobs.c.id, jobs.c.name, jobs.c.n_items, jobs.c.submit_key, jobs.c.pipeline)

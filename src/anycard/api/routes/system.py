@@ -6,12 +6,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Request
 
-from anycard.api.answers import BackedUp, Cards, Down, Problem, Pruned, Status
+from anycard.api.answers import BackedUp, Cards, Down, PageLink, Problem, Pruned, Status
 from anycard.api.bodies import Answer
 from anycard.api.caller import Caller
 from anycard.api.shapes import BackupRequest, DownRequest, PruneRequest
 from anycard.api.system import System
-from anycard.errors import ForbiddenError
+from anycard.errors import ForbiddenError, UnavailableError
 
 router = APIRouter(prefix="/v1", tags=["system"], responses={"4XX": {"model": Problem}, "5XX": {"model": Problem}})
 
@@ -49,6 +49,16 @@ async def backup(request: Request, body: BackupRequest) -> Answer:
     system, caller = _parts(request)
     _only_admin(caller)
     return Answer(await system.backup(body.path))
+
+
+@router.post("/page-link", responses={200: {"model": PageLink}})
+async def page_link(request: Request) -> Answer:
+    """An address at which the caller may log in to the page: once, within a quarter of an hour."""
+    _, caller = _parts(request)
+    link = getattr(request.app.state, "page_link", None)
+    if link is None:
+        raise UnavailableError("this daemon has no page: no port of the loopback could be had")
+    return Answer(link(caller))
 
 
 @router.post("/down", responses={200: {"model": Down}})

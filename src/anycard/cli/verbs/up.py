@@ -14,7 +14,7 @@ from anycard.cli.output import document, safe, say
 from anycard.cli.session import session
 from anycard.cli.starting import daemon_argv, daemon_environment, start_daemon
 from anycard.config import SHARED_HOME, paths
-from anycard.errors import ConflictError, UsageError
+from anycard.errors import ConflictError, NotFoundError, UnavailableError, UsageError
 from anycard.i18n import N_, _
 
 MORE = N_("Stays in the foreground until Ctrl-C, unless -d. Verbs that need the daemon start it themselves.")
@@ -49,19 +49,30 @@ def up(
         )
     if not detach:
         sys.stdout.flush()
-        argv = daemon_argv(home, shared=shared, port=port)
+        argv = daemon_argv(home, shared=shared, port=port, page_link=True)
         os.execve(argv[0], argv, daemon_environment())  # noqa: S606  our own module, no shell
     told = ""
     if running is None:
         told = start_daemon(session.home, shared=shared, port=port)
         running = session.client(start=False).status()
+    page = _page()
     if json:
-        document({**running, "running": True, **_address(told)})
+        document({**running, "running": True, "page": page, **_address(told)})
         return 0
     say(_("the daemon runs for {home}, pid {pid}", home=safe(running["home"]), pid=running["pid"]))
+    if page:
+        say(_("the page, for one login: {url}", url=page))
     if told:
         say(told)
     return 0
+
+
+def _page() -> str | None:
+    """A login link; None where the daemon has no page."""
+    try:
+        return str(session.client(start=False).page_link()["url"])
+    except (UnavailableError, NotFoundError):  # no loopback; a daemon from before there was a page
+        return None
 
 
 def _address(told: str) -> dict[str, str]:

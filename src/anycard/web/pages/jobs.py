@@ -1,0 +1,39 @@
+"""/jobs: every job there was, found by state, name and user; all of it in the address, so that a view can be sent to a colleague."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from anycard.i18n import N_
+from anycard.web.nav import Entry
+from anycard.web.render import page
+from anycard.web.visit import Visit, visit
+
+router = APIRouter()
+NAV = Entry(N_("Jobs"), "/jobs", "j")
+_ROWS = 50
+
+
+@router.get("/jobs")
+async def jobs(request: Request) -> Response:
+    return page(request, "jobs.html", **await _found(visit(request)))
+
+
+@router.get("/jobs/now")
+async def now(request: Request) -> Response:
+    return page(request, "parts/jobs.html", **await _found(visit(request)))
+
+
+async def _found(who: Visit) -> dict[str, Any]:
+    asked = {name: who.query(name).strip() for name in ("state", "name", "user", "cursor")}
+    found = await who.jobs.page(
+        state=asked["state"] or None,
+        user=asked["user"] or None,
+        name=asked["name"] or None,
+        cursor=asked["cursor"] or None,
+        limit=_ROWS,
+    )
+    return {"asked": asked, **found}
