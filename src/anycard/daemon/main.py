@@ -23,6 +23,7 @@ from anycard.config import Paths, configuration, paths
 from anycard.daemon.sharedhome import open_shared_home
 from anycard.daemon.storecare import look_after_store
 from anycard.engines.local.engine import LocalEngine
+from anycard.engines.local.launch import home_key
 from anycard.errors import AnycardError, ConflictError, UnavailableError
 from anycard.host.live import LiveHost
 from anycard.jobs import files
@@ -30,6 +31,7 @@ from anycard.jobs.dispatch import Dispatcher
 from anycard.jobs.hooks.sender import Sender
 from anycard.jobs.hooks.settings import settings
 from anycard.jobs.logdoctor import LogDoctor
+from anycard.jobs.readings import CardReadings
 from anycard.jobs.service import Jobs
 from anycard.jobs.upkeep import DISK_WATCH_S, PROBE_S, Upkeep
 from anycard.store.engine import Store
@@ -73,6 +75,7 @@ async def _serve(where: Paths, *, shared: bool, port: int | None) -> None:
         machine = Upkeep(where, LiveHost(), told.limits)
         doctor = LogDoctor()
         dispatcher = Dispatcher(paths=where, store=store, engine=engine, machine=machine, shell=_shell(), doctor=doctor)
+        readings = CardReadings(where, LiveHost(), home_key(where), lambda: dispatcher.board, machine)
         hooks = Sender(where, store, told.hooks)
         try:
             machine.watch_disk()
@@ -80,8 +83,10 @@ async def _serve(where: Paths, *, shared: bool, port: int | None) -> None:
             await machine.look()
             await dispatcher.open()
             hooks.start()
-            await _run(where, store, dispatcher, machine, shared=shared, port=port)
+            await readings.open()
+            await _run(where, store, dispatcher, machine, readings, shared=shared, port=port)
         finally:
+            await readings.close()
             await asyncio.to_thread(hooks.stop)
             await doctor.close()
             await engine.close()
@@ -90,7 +95,14 @@ async def _serve(where: Paths, *, shared: bool, port: int | None) -> None:
 
 
 async def _run(
-    where: Paths, store: Store, dispatcher: Dispatcher, machine: Upkeep, *, shared: bool, port: int | None
+    where: Paths,
+    store: Store,
+    dispatcher: Dispatcher,
+    machine: Upkeep,
+    readings: CardReadings,
+    *,
+    shared: bool,
+    port: int | None,
 ) -> None:
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -99,6 +111,7 @@ async def _run(
     gate = Gate(where.home / "token", shared=shared)
     system = System(where, store, dispatcher, mode="shared" if shared else "personal", end=ended.set)
     app = create_app(Jobs(where, store, dispatcher, shared=shared), system, gate)
+    app.state.readings = readings
     server = Server(app)
     listeners = _listen(where, gate, shared=shared, port=port)
     tasks = {

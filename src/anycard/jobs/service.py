@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 from anycard.config import Paths
@@ -23,6 +23,7 @@ from anycard.jobs.reload import reopen
 from anycard.jobs.spec import JobSpec
 from anycard.jobs.states import OPEN_JOB_STATES, ItemState, JobState
 from anycard.jobs.turn import Turn
+from anycard.model.card import CPU_VENDOR
 from anycard.model.instant import rfc3339
 from anycard.scheduling.feasibility import impossible
 from anycard.scheduling.plan import WaitReason
@@ -50,6 +51,16 @@ class Caller(Protocol):
     def user(self) -> str: ...
     @property
     def admin(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A job's cards by id, ``since`` its first start ``until`` its end (seconds since the epoch; None: not yet)."""
+
+    job: int
+    since: float | None
+    until: float | None
+    cards: tuple[str, ...]
 
 
 class Jobs:
@@ -229,6 +240,12 @@ class Jobs:
             "events": [views.event_json(event) for event in found],
             "next_after": found[-1]["seq"] if len(found) == limit else None,
         }
+
+    async def held(self, ref: str, caller: Caller) -> Held:
+        """Which cards its attempts held, the CPU last, and from when to when."""
+        row = await self._own(ref, caller)
+        cards = await asyncio.to_thread(self._read, queries.cards_of_job, row["id"])
+        return Held(row["id"], row["first_granted_at"], row["ended_at"], (*sorted(cards), CPU_VENDOR))
 
     async def watch(self, ref: str, caller: Caller) -> AsyncIterator[dict[str, Any]]:
         """Lines {job, items}: at once, at each change (paced), and now and then when quiet; ends with the job."""

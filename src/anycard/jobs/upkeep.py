@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 
 import psutil
 
-from anycard.cards.probe import Inventory, probe, readings
+from anycard.cards.probe import Inventory, probe
 from anycard.config import Paths
 from anycard.errors import UsageError
 from anycard.host.host import Host
@@ -44,7 +44,7 @@ class Upkeep:
         self._paths = paths
         self._host = host
         self.inventory: Inventory = Inventory((), ())
-        self.readings: dict[str, Reading] = {}
+        self.readings: Mapping[str, Reading] = {}  # the sampler's last
         self._lost_twice: dict[str, int] = {}
         self._watch = CardWatch(limits)
         self._full: Text | None = None
@@ -67,8 +67,6 @@ class Upkeep:
         self.inventory = _with_cpu(found)
         for card in self.cards:
             self._lost_twice[card.id] = self._lost_twice.get(card.id, 0) + 1 if card.health is Health.LOST else 0
-        if any(card.is_accelerator for card in self.cards):
-            self.readings = {reading.card_id: reading for reading in await asyncio.to_thread(readings, self._host)}
         return before.cards != self.inventory.cards
 
     # ---- cards ------------------------------------------------------------------------------------------------------------

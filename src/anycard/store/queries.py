@@ -5,6 +5,7 @@ Pages use keys, not offsets: a page costs the same wherever it is. Each function
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -153,6 +154,12 @@ def items_by_number(connection: Connection, job_id: int, numbers: Collection[int
             "job {job} has no item {item}", hint="See its items: anycard job {job}", job=job_id, item=min(missing)
         )
     return found
+
+
+def cards_of_job(connection: Connection, job_id: int) -> list[str]:
+    """Ids of the cards that its attempts held, in no order."""
+    held = connection.execute(select(grants.c.cards_json).where(grants.c.job_id == job_id).distinct()).scalars()
+    return list({card_id for cards_json in held for card_id in json.loads(cards_json)})
 
 
 def events_after(connection: Connection, after: int, *, job_id: int | None = None, limit: int = PAGE_ROWS) -> list[Row]:

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from anycard.model.series import BITS_COLUMN, COLUMNS, MEAN_COLUMNS, PEAK_COLUMNS, Series, Values
@@ -100,7 +101,7 @@ class Readings:
     def add(self, cards: Sequence[CardRow] = (), uses: Sequence[UseRow] = (), marks: Sequence[MarkRow] = ()) -> None:
         """Keeps ten seconds' worth. sqlite3.Error when the disk is full."""
         with self._write() as connection:
-            numbers = _numbers(connection, {row.card_id for row in (*cards, *uses)})
+            numbers = _numbers(connection, (*(row.card_id for row in cards), *(row.card_id for row in uses)))
             _insert(
                 connection,
                 f"readings_{LEVELS[0][0]}",
@@ -112,8 +113,10 @@ class Readings:
                 f"uses_{LEVELS[0][0]}",
                 ("at", "card", "job", "item", "attempt", "n", *USE_COLUMNS),
                 (
-                    (row.at, numbers[row.card_id], row.job, row.item, row.attempt, row.n)
-                    + tuple(getattr(row, name) for name in USE_COLUMNS)
+                    (
+                        *(row.at, numbers[row.card_id], row.job, row.item, row.attempt, row.n),
+                        *(getattr(row, name) for name in USE_COLUMNS),
+                    )
                     for row in uses
                 ),
             )
@@ -127,7 +130,7 @@ class Readings:
     def roll_up(self) -> None:
         """Makes minutes of ten-second rows, and ten minutes of minutes. To be called now and then."""
         with self._write() as connection:
-            for (fine, _), (coarse, _) in zip(LEVELS, LEVELS[1:], strict=False):
+            for (fine, _), (coarse, _) in pairwise(LEVELS):
                 _roll(connection, "readings", ("card",), MEAN_COLUMNS, PEAK_COLUMNS, (BITS_COLUMN,), fine, coarse)
                 keys = ("card", "job", "item", "attempt")
                 _roll(connection, "uses", keys, _USE_MEANS, ("memory_peak_bytes",), (), fine, coarse)
@@ -266,9 +269,11 @@ def _roll(
     connection.execute("INSERT OR REPLACE INTO rolled VALUES (?, ?)", (target, last[0]))
 
 
-def _numbers(connection: sqlite3.Connection, card_ids: set[str]) -> dict[str, int]:
-    """A small number for each card, which its rows carry instead of its id."""
-    connection.executemany("INSERT OR IGNORE INTO cards (id) VALUES (?)", ((card_id,) for card_id in card_ids))
+def _numbers(connection: sqlite3.Connection, card_ids: Iterable[str]) -> dict[str, int]:
+    """A small number for each card, in the order in which they came, which its rows carry instead of its id."""
+    connection.executemany(
+        "INSERT OR IGNORE INTO cards (id) VALUES (?)", ((card_id,) for card_id in dict.fromkeys(card_ids))
+    )
     return dict(connection.execute("SELECT id, number FROM cards").fetchall())
 
 

@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Iterator
 
 from anycard.cards.readings.shapes import Tick
-from anycard.model.series import COLUMNS, Series, Values, fold, values_of
+from anycard.model.series import COLUMNS, Series, Values, values_of
 
 KEPT_TICKS = 600
 _NAN = math.nan
@@ -59,22 +59,16 @@ class Recent:
     def series(self, card_id: str, since: float, until: float) -> Series:
         """What is kept of a card from ``since`` to before ``until`` (seconds since the epoch), a row a tick."""
         with self._lock:
-            found = [(at, row) for at, row in self._rows(card_id, self._kept) if since <= at < until]
+            found = [(at, row) for at, row in self._rows(card_id) if since <= at < until]
         found.sort(key=lambda one: one[0])  # the wall clock may have been set back meanwhile
         return Series(card_id, tuple(at for at, _ in found), tuple(row for _, row in found))
 
-    def mean(self, card_id: str, ticks: int) -> tuple[int, Values]:
-        """How many of the last ``ticks`` ticks saw the card, and what they saw as one row."""
-        with self._lock:
-            rows = [row for _, row in self._rows(card_id, ticks)]
-        return len(rows), fold(rows)
-
-    def _rows(self, card_id: str, ticks: int) -> Iterator[tuple[float, Values]]:
+    def _rows(self, card_id: str) -> Iterator[tuple[float, Values]]:
         ring = self._cards.get(card_id)
         if ring is None:
             return
         width = len(COLUMNS)
-        for number in range(max(0, self._count - min(ticks, self._kept)), self._count):
+        for number in range(max(0, self._count - self._kept), self._count):
             place = number % self._kept
             raw = ring[place * width : (place + 1) * width]
             if any(value == value for value in raw):
