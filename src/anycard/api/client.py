@@ -171,6 +171,29 @@ class Client:
         """What the daemon sees on its host: {host, cards: [CARD]}."""
         return self._get("/v1/cards")
 
+    def readings(
+        self,
+        *,
+        cards: Sequence[str] | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        step: float | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Json:
+        """Cards over time, the last ten minutes unless told: {step_s, since, until, cards: [{card, times, COLUMN...}], marks}."""
+        names = ",".join(columns) if columns is not None else None
+        return self._get("/v1/readings", card=cards, since=since, until=until, step=step, columns=names)
+
+    def live(self, *, after: str | None = None) -> Json:
+        """The last tick: {at, readings, uses, silent}; with ``after`` (an ``at``) the first later one, waited for."""
+        return self._get("/v1/readings/live", after=after)
+
+    def job_readings(self, ref: Ref, *, step: float | None = None, columns: Sequence[str] | None = None) -> Json:
+        """A job's cards over its time, as ``readings`` has it, and what its attempts did on them (``uses``)."""
+        return self._get(
+            _job(ref, "readings"), step=step, columns=",".join(columns) if columns is not None else None
+        )
+
     def status(self) -> Json:
         """The daemon itself: {version, pid, home, mode, uptime_s, paused, counts}."""
         return self._get("/v1/status")
@@ -223,4 +246,4 @@ def _job(ref: Ref, part: str | None = None) -> str:
 
 def _with(path: str, **query: Any) -> str:
     given = {name: value for name, value in query.items() if value is not None}
-    return f"{path}?{urlencode(given)}" if given else path
+    return f"{path}?{urlencode(given, doseq=True)}" if given else path
