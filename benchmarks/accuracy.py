@@ -263,6 +263,7 @@ def buffers(rows: Sequence[Row]) -> None:
         copies = re.search(r"n_copies=(\d+)", row["model"])
         serving = Serving(
             server=Server.LLAMA_CPP,
+            older_graph=True,  # the builds of 2024 that these rows are of
             context=int(row["context_in"]),
             ubatch=int(row["ubatch"] or 512),
             flash_attention=False,

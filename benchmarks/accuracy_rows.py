@@ -193,6 +193,7 @@ def llama_cpp_fit(row: Row) -> tuple[Estimate, CardSpec]:
     name, count = without_slices(row["card"])
     serving = Serving(
         server=Server.LLAMA_CPP,
+        older_graph=True,  # the builds of 2024 that these rows are of
         context=max(_int(row["context_in"]), _int(row["context_out"]), 512),
         ubatch=_int(row["ubatch"]) or 512,
         flash_attention=False,

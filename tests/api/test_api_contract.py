@@ -49,6 +49,7 @@ def test_what_is_answered_is_what_is_published(cli, batch, tmp_path):
         for line in client.watch(batch):
             check(answers.News, line)
         check(answers.Cards, client.cards())
+        check(answers.Sizing, client.sizing())
         check(answers.Status, client.status())
         check(answers.Pruned, client.prune(older_than_s=1e6, dry_run=True))
         check(answers.BackedUp, client.backup(tmp_path / "backup.db"))

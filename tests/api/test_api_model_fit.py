@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from called import Cli
+from called import Cli, until
 
 from anycard.errors import UsageError
 from anycard.units import GIB
@@ -69,3 +69,52 @@ def test_a_job_that_names_no_model_has_no_estimate(on_cards: Cli) -> None:
     with on_cards.client() as client:
         (made,) = client.submit(command=["true"])["jobs"]
         assert made["fit"] is None and client.job(made["id"])["sizing"] is None
+
+
+LINES = """\
+load_tensors:        CUDA0 model buffer size =  8000.00 MiB
+llama_kv_cache:      CUDA0 KV buffer size =   {kv}.00 MiB
+sched_reserve:       CUDA0 compute buffer size =   300.00 MiB
+slot print_timing: eval time = 1000.00 ms / 50 tokens (20.00 ms per token, 50.00 tokens per second)
+"""
+
+
+def test_the_truth_of_a_run_stands_beside_its_prediction(on_cards: Cli) -> None:
+    """The program prints what llama.cpp prints; three runs of a kind correct the next one's buffers."""
+    text = job("Qwen3-8B", "context: 8192, quant: q8_0, server: llama.cpp").replace("'true'", "cat lines.txt")
+    (on_cards.folder / "lines.txt").write_text(LINES.format(kv=1152))
+    jobs = [on_cards.ran(text)["id"] for _ in range(3)]
+
+    def told() -> dict | None:
+        with on_cards.client() as client:
+            found = client.sizing()
+        return found if len(found["runs"]) == 3 else None
+
+    found = until(told)
+    assert [one["job"] for one in found["runs"]] == jobs[::-1]
+    run = found["runs"][0]
+    assert run["source"] == "printed" and run["card"] == "NVIDIA GeForce RTX 4090" and run["device"] == "nvidia"
+    assert run["parts"]["kv_cache"] == {"predicted_bytes": 1152 << 20, "measured_bytes": 1152 << 20}
+    assert run["measured_tokens_per_s"] == 50.0 and run["predicted_tokens_per_s"] > 50
+    (learnt,) = found["learnt"]
+    assert learnt["runs"] == 3 and learnt["used"] and learnt["factor"] > 1
+    events = {event["kind"] for event in on_cards.events(jobs[0])}
+    assert "model.measured" in events
+    shown = on_cards("fit", "--errors").stdout.decode()
+    assert "llama.cpp" in shown and "Qwen3-8B" in shown and "the server's own lines" in shown
+    said = on_cards("submit", on_cards.file("again.yaml", text)).stderr.decode()
+    assert "as runs here have taught" in said
+    on_cards("down")
+    assert on_cards("fit", "--errors", "--json").returncode == 125  # its truth lies with the daemon
+    assert on_cards("up", "-d").returncode == 0
+    with on_cards.client() as client:
+        assert client.sizing()["learnt"] == found["learnt"]  # from the store
+
+
+def test_a_batch_is_graded_once(on_cards: Cli) -> None:
+    (on_cards.folder / "lines.txt").write_text(LINES.format(kv=1152))
+    text = job("Qwen3-8B", "quant: q8_0, server: llama.cpp").replace("'true'", "cat lines.txt")
+    made = on_cards.ran(text.replace("anycard: {", "anycard: {foreach: {count: 5}, "))
+    until(lambda: [event for event in on_cards.events(made["id"]) if event["kind"] == "model.measured"])
+    with on_cards.client() as client:
+        assert len(client.sizing()["runs"]) == 1

@@ -86,10 +86,14 @@ def test_the_best_alternative_counts() -> None:
 
 
 def test_what_runs_taught_is_counted_and_said() -> None:
-    asked = sizing(need(1, 18, 20, 22))
-    checked = check_fit(asked, ONE_CARD, host(24), factor=1.05)
-    assert checked.fit is Fit.FITS and "1.05" in str(checked.text)
-    assert check_fit(asked, ONE_CARD, host(24), factor=1.3).fit is Fit.UNLIKELY
+    """Of the buffers alone: weights are what they are."""
+    whole = need(1, 18, 20, 22)
+    asked = sizing(whole.model_copy(update={"parts": {"weights": 16 * GIB, "compute": 4 * GIB}}))
+    checked = check_fit(asked, ONE_CARD, host(26), factor=1.5)
+    assert checked.fit is Fit.FITS and "1.50" in str(checked.text)
+    assert checked.need is not None and checked.need.total_bytes == 22 * GIB
+    assert check_fit(asked, ONE_CARD, host(24), factor=2.5).fit is Fit.UNLIKELY
+    assert check_fit(sizing(whole), ONE_CARD, host(26), factor=1.5).need == whole
 
 
 def test_what_cannot_be_sized_is_unknown_and_says_why() -> None:

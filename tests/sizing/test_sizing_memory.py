@@ -78,7 +78,7 @@ def test_llama_cpp_compute_buffers_as_printed(heads, hidden, vocab, intermediate
         vocab=vocab,
         intermediate=intermediate,
     )
-    serving = Serving(Server.LLAMA_CPP, context=context, flash_attention=False)
+    serving = Serving(Server.LLAMA_CPP, context=context, flash_attention=False, older_graph=True)
     assert llama_cpp_compute_bytes(shape, serving) / MIB == pytest.approx(compute, abs=0.5)
 
 

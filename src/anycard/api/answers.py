@@ -285,6 +285,81 @@ class Cards(_Answer):
     links: list[CardsLink]
 
 
+class DoctorPlace(_Answer):
+    source: str
+    line: int
+
+
+class DoctorStep(_Answer):
+    """``safe``: whole as it stands, takes nothing away, may be run again."""
+
+    says: str
+    says_msgid: str
+    command: str | None
+    safe: bool
+
+
+class DoctorFinding(_Answer):
+    """A named cause with its proof."""
+
+    cause: str = Field(description="a slug that `anycard doctor --explain` knows")
+    family: str
+    verdict: str
+    certainty: float = Field(description="0 to 1; from 0.65 it stands alone, below 0.45 it is a hint")
+    says: str
+    says_msgid: str
+    evidence: list[str] = Field(description="lines that it rests on")
+    evidence_places: list[DoctorPlace]
+    mend: list[str]
+    steps: list[DoctorStep] = Field(description="the mend again, step by step")
+    next_check: str | None
+    authority: str
+
+
+class DoctorFact(_Answer):
+    name: str
+    value: str
+    source: str
+    line: int
+
+
+class DoctorNote(_Answer):
+    msgid: str
+    params: dict[str, Any]
+    text: str
+
+
+class DoctorAttempt(_Answer):
+    """Of a job's item: what anycard itself knows of its end."""
+
+    job: int
+    name: str
+    item: int
+    state: str
+    attempts: int
+    reason: str | None
+    reason_msgid: str | None
+    reason_params: dict[str, Any] | None
+    end_reason: str | None
+    cause: str | None
+    exit_code: int | None
+    log: str
+
+
+class Diagnosis(_Answer):
+    """What the doctor says, most likely first. ``cards`` and ``problems`` only of this host, ``attempt`` only of a job's item."""
+
+    schema_: str = Field(alias="schema", examples=["anycard.doctor/1"])
+    verdict: str = Field(description="fault, application, healthy, expected or undecided")
+    next_check: str | None = Field(description="the one command that would settle it")
+    findings: list[DoctorFinding]
+    facts: list[DoctorFact]
+    contradictions: list[DoctorNote] = Field(description="where the evidence disagrees with itself")
+    cards: list[dict[str, Any]] | None = None
+    problems: list[CardsProblem] | None = None
+    attempt: DoctorAttempt | None = None
+
+
 class Status(_Answer):
     schema_: str = Field(alias="schema", examples=["anycard.status/1"])
     version: str
@@ -303,6 +378,117 @@ class Status(_Answer):
     attempts_running: int
     engine: str
     store: str
+
+
+class SizedPart(_Answer):
+    predicted_bytes: int
+    measured_bytes: int
+
+
+class SizedRun(_Answer):
+    """One run of a job whose file names its model: what was predicted, and the truth."""
+
+    job: int
+    at: str
+    model: str
+    task: str
+    server: str | None
+    device: str = Field(description="the cards' vendor, or cpu")
+    card: str
+    cards: int
+    source: str = Field(description="printed (the server's own lines), card (the driver), or host (on the CPU)")
+    predicted_bytes: int
+    rest_bytes: int = Field(description="of it, what does not follow from the model alone: buffers, activations")
+    low_bytes: int
+    high_bytes: int
+    measured_bytes: int
+    error: float = Field(description="predicted over measured, less 1: below zero it was too small")
+    inside: bool = Field(description="the truth lay between low and high")
+    parts: dict[str, SizedPart]
+    predicted_tokens_per_s: float | None
+    measured_tokens_per_s: float | None
+
+
+class LearntKind(_Answer):
+    """All runs of one kind on this host."""
+
+    task: str
+    server: str | None
+    device: str
+    runs: int
+    mean_error: float = Field(description="of sizes, without sign")
+    inside: float = Field(description="share of runs within the interval")
+    factor: float = Field(description="median of truth over prediction of buffers and activations")
+    used: bool = Field(description="predictions of this kind are corrected by it")
+    rate_factor: float | None
+
+
+class Sizing(_Answer):
+    schema_: str = Field(alias="schema", examples=["anycard.sizing/1"])
+    learnt: list[LearntKind]
+    runs: list[SizedRun] = Field(description="newest first")
+
+
+class IdleStretch(_Answer):
+    since: str
+    until: str
+    cause: str = Field(description="what the CPU did: cpu-bound, storage-bound, waiting, unknown")
+
+
+class ReportCard(_Answer):
+    """A card while the job held it. Shares are of the time that was seen."""
+
+    card: str
+    name: str | None
+    holds: int = Field(description="attempts that held it")
+    held_s: float
+    seen_s: float
+    utilisation: float | None
+    idle_s: float
+    idle_share: float | None
+    idle_before_s: float = Field(description="of idle_s: before a hold's first use of the card")
+    idle_after_s: float = Field(description="of idle_s: after its last")
+    idle_between_s: dict[str, float] = Field(description="the rest of idle_s, by cause")
+    idle_stretches: list[IdleStretch] = Field(description="the longest")
+    memory_peak_bytes: int | None
+    memory_total_bytes: int | None
+    near_cap_s: float
+    near_cap_share: float | None = Field(description="at 95 % of the memory or more")
+    throttled_s: float
+    throttled_share: float | None
+    throttle_reasons_s: dict[str, float]
+    temperature_peak_c: float | None
+    power_w: float | None = Field(description="the mean")
+
+
+class ReportFinding(_Answer):
+    """Something worth knowing, in words, and what to change."""
+
+    kind: str
+    text: str
+    msgid: str
+    params: dict[str, Any]
+    advice: str | None
+    advice_msgid: str | None
+    advice_params: dict[str, Any] | None
+    share: float | None = Field(description="of the time, on the first of its cards")
+    cards: list[str] = Field(description="of which it is true, the worst first; none: of the CPU")
+
+
+class Report(_Answer):
+    """What a job made of its cards, so far or in all."""
+
+    schema_: str = Field(alias="schema", examples=["anycard.report/1"])
+    job: int
+    name: str
+    state: str
+    since: str | None
+    until: str | None
+    step_s: float | None = Field(description="what one reading stands for")
+    cards: list[ReportCard]
+    cpus: float | None = Field(description="granted, the mean over its time")
+    cpu_cores: float | None = Field(description="kept busy, the mean")
+    findings: list[ReportFinding]
 
 
 class PruneFailure(_Answer):
@@ -327,13 +513,6 @@ class BackedUp(_Answer):
     bytes: int
 
 
-class Down(_Answer):
-    schema_: str = Field(alias="schema", examples=["anycard.down/1"])
-    pid: int
-    attempts_running: int
-
-
-Problem.model_rebuild()
 class PageLink(_Answer):
     """PAGE_LINK: a login to the page."""
 
@@ -343,3 +522,10 @@ class PageLink(_Answer):
     expires_in_s: float
 
 
+class Down(_Answer):
+    schema_: str = Field(alias="schema", examples=["anycard.down/1"])
+    pid: int
+    attempts_running: int
+
+
+Problem.model_rebuild()

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 import anycard
 from anycard.api.bodies import Answer, LimitBodies, problem_json
 from anycard.api.caller import Gate
-from anycard.api.routes import jobs, readings, system
+from anycard.api.routes import doctor, jobs, metrics, readings, report, sizing, system
 from anycard.api.system import System
 from anycard.errors import AnycardError, NotFoundError, UsageError
 from anycard.jobs.service import Jobs
@@ -37,7 +37,11 @@ def create_app(service: Jobs, machine: System, gate: Gate) -> FastAPI:
     app.add_exception_handler(HTTPException, _no_route)
     app.add_exception_handler(Exception, _ours)
     app.include_router(jobs.router)
+    app.include_router(doctor.router)
+    app.include_router(sizing.router)
     app.include_router(readings.router)
+    app.include_router(report.router)
+    app.include_router(metrics.router)
     app.include_router(system.router)
     app.add_middleware(LimitBodies)
     return app

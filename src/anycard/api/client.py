@@ -167,6 +167,15 @@ class Client:
         """Lets a held job start again; answers the JOB."""
         return self._post(_job(ref, "release"), {})
 
+    def doctor(self, ref: Ref, *, item: int | None = None) -> Json:
+        """Why an item of the job ended as it did (the first that failed, unless told): the document of ``anycard doctor --json``, with what
+        is known of the attempt."""
+        return self._get(_job(ref, "doctor"), item=item)
+
+    def report(self, ref: Ref) -> Json:
+        """What the job made of its cards, so far or in all: {cards: [...], findings: [...]}."""
+        return self._get(_job(ref, "report"))
+
     def cards(self) -> Json:
         """What the daemon sees on its host: {host, cards: [CARD]}."""
         return self._get("/v1/cards")
@@ -190,19 +199,12 @@ class Client:
 
     def job_readings(self, ref: Ref, *, step: float | None = None, columns: Sequence[str] | None = None) -> Json:
         """A job's cards over its time, as ``readings`` has it, and what its attempts did on them (``uses``)."""
-        return self._get(
-            _job(ref, "readings"), step=step, columns=",".join(columns) if columns is not None else None
-        )
+        return self._get(_job(ref, "readings"), step=step, columns=",".join(columns) if columns is not None else None)
 
     def status(self) -> Json:
         """The daemon itself: {version, pid, home, mode, uptime_s, paused, counts}."""
         return self._get("/v1/status")
 
-    def prune(self, *, older_than_s: float, dry_run: bool = False) -> Json:
-        """Removes logs and outputs of jobs that ended longer ago than this; {freed_bytes, ...}."""
-        return self._post("/v1/prune", {"older_than_s": older_than_s, "dry_run": dry_run}, repeatable=False)
-
-    def backup(self, path: str | Path) -> Json:
     def page_link(self) -> Json:
         """Where to log in to the page, once: {url, address, expires_in_s}."""
         return self._post("/v1/page-link", {}, repeatable=False)
@@ -211,6 +213,11 @@ class Client:
         """How far off predictions of what models need were here, and what that teaches: {learnt, runs}."""
         return self._get("/v1/sizing", limit=limit)
 
+    def prune(self, *, older_than_s: float, dry_run: bool = False) -> Json:
+        """Removes logs and outputs of jobs that ended longer ago than this; {freed_bytes, ...}."""
+        return self._post("/v1/prune", {"older_than_s": older_than_s, "dry_run": dry_run}, repeatable=False)
+
+    def backup(self, path: str | Path) -> Json:
         """Writes a consistent copy of the store to ``path`` on the daemon's host; {path, bytes}."""
         return self._post("/v1/backup", {"path": os.fspath(path)}, repeatable=False)
 

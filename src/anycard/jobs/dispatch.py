@@ -24,6 +24,7 @@ from anycard.host.clock import now
 from anycard.jobs import environment, files, lifecycle, prepare
 from anycard.jobs.board import PREPARE, Attempt, Board, OpenJob
 from anycard.jobs.file.foreach import item_variables
+from anycard.jobs.grading import Grader
 from anycard.jobs.logdoctor import LogDoctor
 from anycard.jobs.outcome import Outcome, asks_the_log, classify
 from anycard.jobs.queueing import Startable
@@ -43,8 +44,8 @@ log = logging.getLogger("anycard.dispatch")
 T = TypeVar("T")
 
 HOUSEKEEPING_S = 5.0
-_SHORT_QUEUE = 200  # reasons for so many are planned at once, in about a millisecond
 ANY_JOB = -1  # for a watcher of them all
+_SHORT_QUEUE = 200  # reasons for so many are planned at once, in about a millisecond
 _REASONS_PACE_S = 0.5
 _SOON_S = 0.05
 _QUICK_S = 0.004
@@ -65,6 +66,7 @@ class Dispatcher:
         self.shell = shell
         self.doctor = doctor
         self.board = Board()
+        self.grader = Grader(store, self.ask)
         self._inputs: list[Callable[[Turn], None]] = []
         self._wake = asyncio.Event()
         self._timers: list[tuple[float, int]] = []  # (when, job) to look at again
@@ -428,6 +430,9 @@ class Dispatcher:
         job = self.board.jobs[attempt.job_id]
         outcome = self._classify(attempt, status, tail, cause)
         lifecycle.end(turn, self.board, job, attempt, status, outcome, self.paths)
+        if job.spec.sizing is not None:
+            cards = {card.id: card for card in self.machine.cards}
+            self.grader.ended(job, attempt, cards, status.usage.peak_memory_bytes)
         self.machine.locks.give_back(attempt.allocation.card_ids)
 
     def _classify(self, attempt: Attempt, status: AttemptStatus, tail: str, cause: Cause | None) -> Outcome:
@@ -477,6 +482,10 @@ class Watcher:
                 await self._news.wait()
         except TimeoutError:
             return set()
+        return self.taken()
+
+    def taken(self) -> set[int]:
+        """As ``next``, without waiting."""
         self._news.clear()
         changed, self._items = self._items, set()
         return changed

@@ -12,6 +12,7 @@ from anycard.model.demand import Demand
 from anycard.model.text import Param, Text
 from anycard.scheduling.feasibility import candidates
 from anycard.scheduling.plan import HostState
+from anycard.sizing.learning import rest_of
 from anycard.units import format_bytes
 
 
@@ -27,6 +28,7 @@ class Fit(StrEnum):
     UNKNOWN = "unknown"
 
 
+_WORTH_SAYING = 0.05
 _BEST_FIRST = (Fit.FITS, Fit.SOME_CARDS, Fit.TIGHT, Fit.UNLIKELY, Fit.UNKNOWN, Fit.NEVER)
 
 
@@ -52,7 +54,7 @@ class Checked:
 
 
 def check_fit(sizing: Sizing, options: Sequence[Demand], host: HostState, factor: float = 1.0) -> Checked:
-    """``factor``: what runs on this host taught, truth over prediction; it is named in the sentence when it is not 1."""
+    """``factor``: what runs on this host taught of buffers and activations, truth over prediction; the sentence says so."""
     if sizing.unsized is not None or not sizing.needs:
         why = sizing.unsized or "?"
         return Checked(Fit.UNKNOWN, Text("{model} could not be sized: {why}", {"model": sizing.ask.name, "why": why}))
@@ -67,7 +69,8 @@ def _of_option(sizing: Sizing, demand: Demand, host: HostState, factor: float) -
     if largest is None:
         params: dict[str, Param] = {"model": sizing.model, "need": format_bytes(need.total_bytes)}
         return Checked(Fit.UNKNOWN, Text("{model} needs about {need} a card, of unknown memory", params), need)
-    fit = _fit(need, smallest, largest, factor)
+    need = _corrected(need, factor)
+    fit = _fit(need, smallest, largest)
     return Checked(fit, _sentence(fit, sizing, need, largest, factor), need, largest)
 
 
@@ -86,21 +89,31 @@ def _memory(demand: Demand, host: HostState) -> tuple[int | None, int | None]:
     return (min(surely), max(best)) if best else (None, None)
 
 
-def _fit(need: Need, smallest: int | None, largest: int, factor: float) -> Fit:
-    if need.low_bytes * min(1.0, factor) > largest:
+def _corrected(need: Need, factor: float) -> Need:
+    """With what was learnt; the low end only ever falls by it, as it is what a job is refused for."""
+    change = round((factor - 1) * rest_of(need.parts))
+    total = need.total_bytes + change
+    low = min(need.low_bytes, total) if change < 0 else need.low_bytes
+    return need.model_copy(
+        update={"total_bytes": total, "low_bytes": low, "high_bytes": max(total, need.high_bytes + change)}
+    )
+
+
+def _fit(need: Need, smallest: int | None, largest: int) -> Fit:
+    if need.low_bytes > largest:
         return Fit.NEVER
-    if need.total_bytes * factor > largest:
+    if need.total_bytes > largest:
         return Fit.UNLIKELY
-    if smallest is not None and need.total_bytes * factor > smallest:
+    if smallest is not None and need.total_bytes > smallest:
         return Fit.SOME_CARDS
-    return Fit.TIGHT if need.high_bytes * factor > largest else Fit.FITS
+    return Fit.TIGHT if need.high_bytes > largest else Fit.FITS
 
 
 def _sentence(fit: Fit, sizing: Sizing, need: Need, have: int, factor: float) -> Text:
     params: dict[str, Param] = {
         "model": sizing.model,
         "low": format_bytes(need.low_bytes),
-        "need": format_bytes(round(need.total_bytes * factor)),
+        "need": format_bytes(need.total_bytes),
         "high": format_bytes(need.high_bytes),
         "have": format_bytes(have),
         "factor": f"{factor:.2f}",
@@ -119,7 +132,9 @@ def _sentence(fit: Fit, sizing: Sizing, need: Need, have: int, factor: float) ->
     if fit is Fit.TIGHT:
         return Text("{model} should fit, with little room: about {need} (up to {high}) of {have}", params)
     if factor != 1.0:
-        return Text("{model} fits: about {need} of {have}, {factor} times the formula as runs here have taught", params)
+        return Text(
+            "{model} fits: about {need} of {have}; buffers {factor} times the formula, as runs here have taught", params
+        )
     return Text("{model} fits: about {need} of {have}", params)
 
 

@@ -63,7 +63,7 @@ def _sized(ask: ModelAsk, reference: str, spec: JobSpec, cards: Cards) -> Sizing
 def _serving(ask: ModelAsk, model: Model, counts: Sequence[int], specs: Mapping[str, CardSpec], cards: Cards) -> Sizing:
     server = _server(ask, model)
     hopper = any(card.hopper_or_newer for card in specs.values())
-    serving = Serving(server, ask.context, ask.batch, ask.cache, hopper=hopper)
+    serving = Serving(server, ask.context, ask.batch, ask.cache, hopper=hopper, older_graph=ask.server == "ollama")
     shape, weights = model.shape, model.weights
 
     def options(usable: int, count: int) -> Iterable[Remedy]:

@@ -14,8 +14,9 @@ from anycard.errors import ConflictError, ForbiddenError, NotFoundError, UsageEr
 from anycard.i18n import N_
 from anycard.jobs import actions, files, prepare, views
 from anycard.jobs.admit import Admitted, EndedMeanwhileError, NewJob, Submission, admit
-from anycard.jobs.board import OpenJob
+from anycard.jobs.board import PREPARE, OpenJob
 from anycard.jobs.checking import Checked, CheckedJob, Request, check_as
+from anycard.jobs.diagnosis import about_item
 from anycard.jobs.dispatch import Dispatcher
 from anycard.jobs.fitcheck import Fit, check_fit
 from anycard.jobs.logs import read_log
@@ -23,7 +24,7 @@ from anycard.jobs.reload import reopen
 from anycard.jobs.spec import JobSpec
 from anycard.jobs.states import OPEN_JOB_STATES, ItemState, JobState
 from anycard.jobs.turn import Turn
-from anycard.model.card import CPU_VENDOR
+from anycard.model.card import CPU_VENDOR, Card
 from anycard.model.instant import rfc3339
 from anycard.scheduling.feasibility import impossible
 from anycard.scheduling.plan import WaitReason
@@ -89,7 +90,7 @@ class Jobs:
         checked = await check_as(replace(request, cards=self._cards()), owner)
         for found in checked.jobs:
             self._refuse_impossible(found.spec)
-        fits = [self._check_fit(found.spec) for found in checked.jobs]
+        fits = [await self._check_fit(found.spec) for found in checked.jobs]
         new = [await self._new_job(request, found, caller.user, owner) for found in checked.jobs]
         submission = Submission(
             jobs=tuple(new),
@@ -146,17 +147,22 @@ class Jobs:
         found = ((card.model, card.memory_bytes) for card in self._dispatcher.machine.cards if card.is_accelerator)
         return tuple(dict.fromkeys(found))
 
-    def _check_fit(self, spec: JobSpec) -> dict[str, Any] | None:
+    async def _check_fit(self, spec: JobSpec) -> dict[str, Any] | None:
         """Of a job that names its model: whether it fits; UsageError for one that cannot, unless its file wants only a warning."""
         if spec.sizing is None:
             return None
-        checked = check_fit(spec.sizing, spec.options, self._dispatcher.host())
+        vendors = sorted({card.vendor for card in self._dispatcher.machine.cards if card.is_accelerator})
+        device = vendors[0] if any(demand.card_count for demand in spec.options) and vendors else "cpu"
+        factor = await self._dispatcher.grader.factor(spec.sizing, device)
+        checked = check_fit(spec.sizing, spec.options, self._dispatcher.host(), factor)
         if checked.fit is not Fit.NEVER or spec.sizing.ask.too_large == "warn":
             return checked.to_json()
         would = ", ".join(f"{one.name} ({format_bytes(one.total_bytes)})" for one in spec.sizing.remedies)
         hint = N_("what would fit here: {options}; `too_large: warn` under anycard.model submits it as it is")
         if not would:
-            hint = N_("`anycard advise` compares other cards; `too_large: warn` under anycard.model submits it as it is")
+            hint = N_(
+                "`anycard advise` compares other cards; `too_large: warn` under anycard.model submits it as it is"
+            )
         raise UsageError(checked.text.msgid, hint=hint, options=would, **checked.text.params)
 
     async def _new_job(self, request: Request, job: CheckedJob, user: str, owner: files.Owner | None) -> NewJob:
@@ -194,12 +200,6 @@ class Jobs:
             "next_cursor": page.next_cursor,
         }
 
-    async def job(self, ref: str | int, user: str | None = None) -> dict[str, Any]:
-        return self._job_view(await self._row(ref, user), await self._dispatcher.reasons())
-
-    async def items(
-        self, ref: str, caller: Caller, *, state: str | None, limit: int, cursor: str | None
-    ) -> dict[str, Any]:
     async def queue(self, *, after: int, limit: int) -> dict[str, Any]:
         """{running: [JOB], waiting: [JOB in the queue's order, those behind place ``after``], total, after, next_after}. Of the running
         ones the latest ``limit``."""
@@ -219,6 +219,12 @@ class Jobs:
             "next_after": after + limit if after + limit < total else None,
         }
 
+    async def job(self, ref: str | int, user: str | None = None) -> dict[str, Any]:
+        return self._job_view(await self._row(ref, user), await self._dispatcher.reasons())
+
+    async def items(
+        self, ref: str, caller: Caller, *, state: str | None, limit: int, cursor: str | None
+    ) -> dict[str, Any]:
         row = await self._own(ref, caller)
         states = _states(state, set(ItemState))
         page = await asyncio.to_thread(
@@ -247,6 +253,15 @@ class Jobs:
         cards = await asyncio.to_thread(self._read, queries.cards_of_job, row["id"])
         return Held(row["id"], row["first_granted_at"], row["ended_at"], (*sorted(cards), CPU_VENDOR))
 
+    async def grants(self, ref: str, caller: Caller) -> tuple[Mapping[str, Any], list[Row]]:
+        """The job's row, and what its attempts held, oldest first."""
+        row = await self._own(ref, caller)
+        return row, await asyncio.to_thread(self._read, queries.grants_of_job, row["id"])
+
+    def cards(self) -> Sequence[Card]:
+        """This machine's cards as they were last seen, the CPU among them."""
+        return self._dispatcher.machine.cards
+
     async def watch(self, ref: str, caller: Caller) -> AsyncIterator[dict[str, Any]]:
         """Lines {job, items}: at once, at each change (paced), and now and then when quiet; ends with the job."""
         row = await self._own(ref, caller)
@@ -274,18 +289,43 @@ class Jobs:
     ) -> AsyncIterator[bytes]:
         """A log's bytes; NotFoundError when there is no such item, or it was never started (and ``follow`` is not asked)."""
         row = await self._own(ref, caller)
-        if not -1 <= item < row["n_items"]:
-            raise NotFoundError(
-                "job {job} has no item {item}; it has {count}, counted from 0",
-                job=row["id"],
-                item=item,
-                count=row["n_items"],
-            )
-        if row["pruned_at"] is not None:
-            raise NotFoundError(
-                "job {job} was pruned on {when}: its logs are gone", job=row["id"], when=rfc3339(row["pruned_at"])
-            )
+        self._refuse_unread(row, item)
         return await read_log(self._dispatcher, self._store, row["id"], item, attempt=attempt, follow=follow, tail=tail)
+
+    async def diagnosis(self, ref: str, caller: Caller, *, item: int | None) -> dict[str, Any]:
+        """Why ``item`` (the first that failed, unless told) ended as it did: the doctor's document about its last attempt's log, with the
+        key ``attempt``. NotFoundError when nothing of it was ever started."""
+        row = await self._own(ref, caller)
+        if item is None:
+            failed = await asyncio.to_thread(self._read, queries.items_page, row["id"], states=["failed"], limit=1)
+            item = failed.rows[0]["item"] if failed.rows else 0
+        self._refuse_unread(row, item)
+        found, stem = await asyncio.to_thread(self._item_and_stem, row["id"], item)
+        seen = await self._dispatcher.doctor.whole(stem)
+        return about_item(row, views.item_json(found, self._paths), f"{stem}.log", seen)
+
+    def _item_and_stem(self, job_id: int, item: int) -> tuple[Row, str]:
+        """The item, and where its last attempt's files are; those of the job's setup when that kept it from starting."""
+        with self._store.read() as connection:
+            found = queries.items_by_number(connection, job_id, [item])[0]
+            stem = found["stem"] or queries.attempt_stem(connection, job_id, PREPARE, None)
+        if stem is None:
+            raise NotFoundError("item {item} of job {job} has not started: there is no log yet", item=item, job=job_id)
+        return found, stem
+
+    async def sizing(self, limit: int) -> dict[str, Any]:
+        """How far off predictions of what models need were here, and what that teaches; the latest ``limit`` runs."""
+        grader = self._dispatcher.grader
+        graded = await grader.graded()
+        return {
+            "schema": "anycard.sizing/1",
+            "learnt": [one.to_json() for one in await grader.learnt()],
+            "runs": [{**one.to_json(), "at": rfc3339(one.at)} for one in reversed(graded[-limit:])],
+        }
+
+    async def own(self, ref: str | int, caller: Caller) -> Mapping[str, Any]:
+        """The job's row, for whoever may look into it. ForbiddenError when it is someone else's."""
+        return await self._own(ref, caller)
 
     # ---- act --------------------------------------------------------------------------------------------------------------
 
@@ -335,6 +375,20 @@ class Jobs:
         return await self.job(job_id)
 
     # ---- helpers ----------------------------------------------------------------------------------------------------------
+
+    def _refuse_unread(self, row: Mapping[str, Any], item: int) -> None:
+        """NotFoundError where there is no such item (-1 is the setup), or its logs are gone."""
+        if not -1 <= item < row["n_items"]:
+            raise NotFoundError(
+                "job {job} has no item {item}; it has {count}, counted from 0",
+                job=row["id"],
+                item=item,
+                count=row["n_items"],
+            )
+        if row["pruned_at"] is not None:
+            raise NotFoundError(
+                "job {job} was pruned on {when}: its logs are gone", job=row["id"], when=rfc3339(row["pruned_at"])
+            )
 
     def _open(self, job_id: int, refusal: str) -> OpenJob:
         job = self._dispatcher.board.jobs.get(job_id)

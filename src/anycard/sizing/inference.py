@@ -28,8 +28,10 @@ class Server(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Serving:
     """How a model is served. ``context`` and ``batch``: tokens of a sequence and sequences at once. ``ubatch``: tokens that
-    llama.cpp or vLLM push through at once. ``old_modelling_code``: remote code or transformers before 4.36, which concatenates
-    the cache and upcasts all logits. ``pipeline_copies``: llama.cpp keeps 4 copies of its inputs across several cards."""
+    llama.cpp or vLLM push through at once. ``older_graph``: llama.cpp before mid-2025, and what is built on it, such as Ollama's runner:
+    logits of a whole micro-batch, gates multiplied in place, masks in FP32. ``old_modelling_code``: remote code or transformers before
+    4.36, which concatenates the cache and upcasts all logits. ``pipeline_copies``: llama.cpp keeps 4 copies of its inputs across several
+    cards."""
 
     server: Server = Server.TRANSFORMERS
     context: int = 4096
@@ -39,6 +41,7 @@ class Serving:
     flash_attention: bool = True
     old_modelling_code: bool = False
     hopper: bool = False
+    older_graph: bool = False
     pipeline_copies: int = 1
     utilisation: float = 0.90  # vLLM takes this share of the card whatever the model needs
 
@@ -149,21 +152,45 @@ def _llama_cpp(shape: ModelShape, weights: Weights, serving: Serving, cache: int
     )
     total = sum(part.size_bytes for part in parts)
     slack = 0 if weights.exact else round(weights.total_bytes * 0.02)
+    older = llama_cpp_compute_bytes(shape, replace(serving, older_graph=True))  # nobody says which build it will be
     return Estimate(
         parts,
         low_bytes=total - 150 * MIB - slack,
-        high_bytes=total + 300 * MIB + slack,
+        high_bytes=total + max(0, older - compute) + 300 * MIB + slack,
         largest_buffer_bytes=max(weights.largest_bytes, compute),
         host_bytes=on_host,
     )
 
 
 def llama_cpp_compute_bytes(shape: ModelShape, serving: Serving) -> int:
-    """Size of llama.cpp's compute buffer on the card that holds attention and head, FP32, for one micro-batch.
+    """Size of llama.cpp's compute buffer on the card that holds attention and head, for one micro-batch: the graph's widest point.
 
-    The graph's widest point counts: attention (scores of every head against the whole cache, their mask, and the block's inputs),
-    the MLP, or the logits. Reproduces printed buffers to 1 MiB (Mistral 7B at 2k and 32k, TriLM 3.9B, Command-R on two cards).
+    Today's builds (of 20 buffers that llama.cpp of 2026-10 printed on the CPU, models of 9 shapes, 15 are met to 0.02 MiB and the others to
+    4 MiB: MLPs at most twice as wide as the model): the mask
+    (FP16 under flash attention) is held throughout; attention holds the block's inputs, queries, keys and values twice; the MLP holds
+    gate, up and their product. Logits are made for one token a sequence (ggml-org/llama.cpp#23861).
     """
+    if serving.older_graph:
+        return _older_compute_bytes(shape, serving)
+    tokens = min(serving.ubatch, serving.context)
+    row = tokens * 4
+    copies = serving.pipeline_copies
+    mask = tokens * serving.context * (2 if serving.flash_attention else 4) * copies
+    inputs = row * shape.hidden * (copies - 1)
+    scores = 0 if serving.flash_attention else row * serving.context * shape.n_head
+    heads = (shape.n_head + shape.n_kv_head) * shape.head_dim
+    attention = scores + row * (4 * shape.hidden + 2 * heads)
+    width = shape.intermediate * max(1, shape.n_expert_active)
+    mlp = row * ((3 if shape.gated else 2) * width + 5 * shape.hidden)
+    logits = serving.batch * 4 * (shape.vocab + shape.hidden)
+    return (
+        mask + inputs + max(attention, mlp, logits) + 5 * row * copies
+    )  # positions, and where keys and values are written
+
+
+def _older_compute_bytes(shape: ModelShape, serving: Serving) -> int:
+    """The same for builds before mid-2025: attention (scores of every head against the whole cache, their mask, and the block's inputs),
+    the MLP, or the logits. Reproduces printed buffers to 1 MiB (Mistral 7B at 2k and 32k, TriLM 3.9B, Command-R on two cards)."""
     tokens = min(serving.ubatch, serving.context)
     row = tokens * 4
     mask = row * serving.context * serving.pipeline_copies

@@ -24,3 +24,9 @@ def events_between(connection: Connection, after: int, last: int, *, kinds: Coll
         .limit(limit)
     )
     return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def latest_of_kind(connection: Connection, kind: str, limit: int) -> list[Row]:
+    """The latest events of one kind, newest first."""
+    query = select(events).where(events.c.kind == kind).order_by(events.c.seq.desc()).limit(limit)
+    return [dict(row) for row in connection.execute(query).mappings()]

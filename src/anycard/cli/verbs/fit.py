@@ -51,12 +51,18 @@ def fit(
         bool, typer.Option("--fetch", help=_("Read the headers of ORG/NAME on the model hub (HF_ENDPOINT)"))
     ] = False,
     models: Annotated[bool, typer.Option("--models", help=_("List the models known by name"))] = False,
+    errors: Annotated[
+        bool, typer.Option("--errors", help=_("How far off predictions were on this machine, run by run"))
+    ] = False,
     json: options.Json = False,
 ) -> int:
     from os import environ
 
+    from anycard.cli.fiterrors import learnt_note, learnt_of, show_errors
     from anycard.sizing.files import is_diffusion, known_models, load_model
 
+    if errors:
+        return show_errors(as_json=json)
     if models:
         if json:
             document({"schema": "anycard.models/1", "models": list(known_models())})
@@ -77,11 +83,21 @@ def fit(
         answers = _serving(found, context, batch, server, cache, specs_for(card or (), cards))
     else:
         answers = _training(found, task, context, batch, rank, no_checkpointing, specs_for(card or (), cards))
+    learnt = learnt_of(task, _server_name(found, server) if task == "infer" else "", _devices(answers))
     if json:
-        document(_json(found, task, context, batch, answers))
+        document({**_json(found, task, context, batch, answers), "learnt": learnt})
     else:
         _print(found, answers)
+        learnt_note(learnt, {part.name: part.size_bytes for part in answers[0].estimate.parts})
     return _code(answers)
+
+
+def _server_name(found: Any, server: str | None) -> str:
+    return server or ("llama.cpp" if found.file_format == "gguf" else "transformers")
+
+
+def _devices(answers: list[Any]) -> set[str]:
+    return {answer.card.vendor for answer in answers}
 
 
 def _code(answers: list[Any]) -> int:
@@ -151,7 +167,7 @@ def _serving(found: Any, context: int, batch: int, server: str | None, cache: st
     from anycard.sizing.fit import fit_serving
     from anycard.sizing.inference import Server, Serving
 
-    chosen = Server(server) if server else Server.LLAMA_CPP if found.file_format == "gguf" else Server.TRANSFORMERS
+    chosen = Server(_server_name(found, server))
     answers = []
     for spec, count in specs:
         serving = Serving(chosen, context, batch, cache, hopper=spec.hopper_or_newer)
