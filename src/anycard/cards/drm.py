@@ -24,13 +24,18 @@ def card_folder(host: Host, address: str) -> str | None:
     return f"{folder}/{name}" if name else None
 
 
+def sensors_folder(host: Host, folder: str) -> str | None:
+    """The first hwmon folder of a card; None where it has no sensors."""
+    monitors = sorted(host.list_folder(f"{folder}/hwmon") or ())
+    return f"{folder}/hwmon/{monitors[0]}" if monitors else None
+
+
 class Sensors:
     """The sensors of one card: files of its first hwmon folder. A card without any has None for everything."""
 
     def __init__(self, host: Host, folder: str) -> None:
         self._host = host
-        monitors = sorted(host.list_folder(f"{folder}/hwmon") or ())
-        self._folder = f"{folder}/hwmon/{monitors[0]}" if monitors else None
+        self._folder = sensors_folder(host, folder)
 
     def value(self, file: str, divisor: float) -> float | None:
         text = self._host.read(f"{self._folder}/{file}").text if self._folder else None

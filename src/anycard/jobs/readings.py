@@ -6,9 +6,10 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from anycard.cards.readings import reader_of
+from anycard.cards.readings.kernel import NAME as KERNEL
 from anycard.cards.readings.sampler import Sampler
 from anycard.cards.readings.shapes import Mark, Tick
 from anycard.config import Paths
@@ -27,6 +28,7 @@ KEPT_STEP_S = LEVELS[0][0]  # seconds that a kept row stands for
 _POINTS = 600  # of a chart, when nobody says how fine it shall be
 _ROLL_S, _PRUNE_S = 60.0, 3600.0
 _LAST_MARKS = 200
+_SAME_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class CardReadings:
         self._keeping: asyncio.Task[None] | None = None
         self._next: asyncio.Future[Tick] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._sampler = Sampler(lambda vendor: reader_of(vendor, host), self._on_tick)
+        self._sampler = Sampler(lambda name: reader_of(name, host, lambda: machine.cards), self._on_tick)
 
     async def open(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -89,8 +91,10 @@ class CardReadings:
             await asyncio.to_thread(self._store.close)
 
     def _watch(self) -> None:
-        """Every vendor that has a card here with a driver."""
-        self._sampler.watch({card.vendor for card in self._machine.cards if card.health is not Health.NO_DRIVER})
+        """Every vendor that has a card here with a driver; the kernel's log where there is an accelerator to be spoken of."""
+        cards = self._machine.cards
+        names = {card.vendor for card in cards if card.health is not Health.NO_DRIVER}
+        self._sampler.watch(names | {KERNEL} if any(card.is_accelerator for card in cards) else names)
 
     async def next(self) -> Tick:
         """The next tick."""
@@ -109,9 +113,10 @@ class CardReadings:
         board = self._board()
         pids = {use.pid for use in tick.uses}
         self.owners = self._resolve.of(board, pids, tick.boot_s) if pids else {}
-        self.last = tick
         self._machine.readings = {reading.card_id: reading for reading in tick.readings}
         self._watch()
+        tick = replace(tick, marks=tuple(mark for mark in tick.marks if self._is_news(mark)))
+        self.last = tick
         self._recent_marks = [*self._recent_marks, *tick.marks][-_LAST_MARKS:]
         if self._bucket and tick.at // KEPT_STEP_S != self._bucket[0].at // KEPT_STEP_S:
             self._flush()
@@ -119,6 +124,17 @@ class CardReadings:
         self._log.add(board, tick, self.owners)
         if self._next is not None and not self._next.done():
             self._next.set_result(tick)
+
+    def _is_news(self, mark: Mark) -> bool:
+        """The driver's library and the kernel's log both tell of an Xid: once is enough."""
+        number = mark.text.params.get("number")
+        return number is None or not any(
+            other.kind is mark.kind
+            and other.card_id == mark.card_id
+            and other.text.params.get("number") == number
+            and abs(mark.at - other.at) < _SAME_S
+            for other in self._recent_marks
+        )
 
     def _flush(self) -> None:
         if self._keeping is not None and not self._keeping.done():

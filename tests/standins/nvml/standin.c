@@ -73,6 +73,8 @@ static Card cards[MAX_CARDS]; /* a handle is a card's index + 1 and, as NVML's, 
 static int card_count, init_count, hang_s;
 static nvmlReturn_t init_answer;
 static char driver[80], cuda[16];
+static struct { int card; unsigned long long xid; } events[64]; /* not told yet, oldest first */
+static int event_count;
 static struct timespec read_at;
 static off_t read_size;
 
@@ -115,6 +117,11 @@ static void set_on_card(Card *card, const char *word, const char *value) {
         char name[32];
         fault->call[0] = 0;
         if (sscanf(value, "%31s %63s", name, fault->call) >= 1) fault->answer = answer_named(name);
+    } else if (!strcmp(word, "xid")) { /* NUMBER, told once each time the description is read */
+        if (event_count < COUNT(events)) {
+            events[event_count].card = card - cards;
+            events[event_count++].xid = strtoull(value, NULL, 0);
+        }
     } else if (!strcmp(word, "nvlink") && card->link_count < MAX_LINKS) { /* LINK PEER_BUS */
         Link *link = &card->links[card->link_count];
         if (sscanf(value, "%d %31s", &link->link, link->peer) == 2) card->link_count++;
@@ -381,6 +388,29 @@ CARD_CALL(nvmlDeviceGetProcessUtilization, (nvmlDevice_t device, nvmlProcessUtil
                   samples[i] = (nvmlProcessUtilizationSample_t){.pid = card->processes[i].pid, .smUtil = card->processes[i].sm,
                                                                 .timeStamp = now.tv_sec * 1000000ULL + now.tv_nsec / 1000};
           })
+
+/* ---- events: one set, every card in it ---- */
+
+SYSTEM_CALL(nvmlEventSetCreate, (nvmlEventSet_t *set), *set = (nvmlEventSet_t)(void *)events; event_count = 0)
+SYSTEM_CALL(nvmlEventSetFree, (nvmlEventSet_t set), (void)set)
+CARD_CALL(nvmlDeviceGetSupportedEventTypes, (nvmlDevice_t device, unsigned long long *types), *types = nvmlEventTypeXidCriticalError)
+CARD_CALL(nvmlDeviceRegisterEvents, (nvmlDevice_t device, unsigned long long types, nvmlEventSet_t set), (void)types; (void)set)
+EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsigned timeout_ms) {
+    (void)set;
+    for (unsigned waited = 0;; waited += 10) {
+        pthread_mutex_lock(&lock);
+        read_description();
+        if (event_count) {
+            *data = (nvmlEventData_t){(nvmlDevice_t)(size_t)(events[0].card + 1), nvmlEventTypeXidCriticalError, events[0].xid, NOT_ASKED, NOT_ASKED};
+            memmove(events, events + 1, --event_count * sizeof *events);
+            pthread_mutex_unlock(&lock);
+            return NVML_SUCCESS;
+        }
+        pthread_mutex_unlock(&lock);
+        if (waited >= timeout_ms) return NVML_ERROR_TIMEOUT;
+        usleep(10000);
+    }
+}
 
 /* ---- how cards reach each other ---- */
 

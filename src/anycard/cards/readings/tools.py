@@ -11,7 +11,7 @@ import time
 
 from anycard.cards.readings.shapes import CardUse, Look
 from anycard.host.host import Host
-from anycard.model.card import Reading
+from anycard.model.card import Card, Reading
 from anycard.model.instant import Instant
 
 TOOL_PERIOD_S = 10.0
@@ -31,12 +31,12 @@ class ToolReader:
         began = time.monotonic()
         read = getattr(self._vendor, "read", None)
         readings: tuple[Reading, ...] = read(self._host) if read is not None else ()
+        cards: tuple[Card, ...] = self._vendor.find(self._host)  # of the same answer: it is kept for some seconds
         self.period_s = max(TOOL_PERIOD_S, (time.monotonic() - began) / _MOST_SHARE)
-        return Look(readings, _uses(self._vendor, self._host))
+        uses = tuple(
+            CardUse(card.id, process.pid, process.memory_bytes) for card in cards for process in card.processes or ()
+        )
+        return Look(readings, uses)
 
     def close(self) -> None:
         """Nothing is open."""
-
-
-def _uses(vendor: object, host: Host) -> tuple[CardUse, ...]:
-    return ()

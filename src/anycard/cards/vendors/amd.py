@@ -22,8 +22,8 @@ _KFD = "/sys/class/kfd/kfd/topology/nodes"
 
 def find(host: Host) -> tuple[Card, ...]:
     """A tool that hangs takes no card away: sysfs has them. VendorFault when it is all that there is."""
-    devices = [seen for seen in pci.scan(host) or () if seen.vendor == PCI_VENDOR and seen.driver == "amdgpu"]
-    if not devices:
+    seen_devices = devices(host)
+    if not seen_devices:
         return tuple(seen.card(host, VENDOR) for seen in _told(host)) if pci.may_have(host, PCI_VENDOR) else ()
     try:
         told = {seen.pci_address: seen for seen in _told(host, STATIC_AGE_S)}
@@ -32,11 +32,11 @@ def find(host: Host) -> tuple[Card, ...]:
     numbers = _kfd(host)
     version = (host.read("/sys/module/amdgpu/version").text or "").strip() or None
     cards = []
-    for at, device in enumerate(devices):
+    for at, device in enumerate(seen_devices):
         said = told.get(device.address)
         index, gfx = numbers.get(device.address, (at, None))
         seen = replace(
-            _of_sysfs(host, device),
+            of_sysfs(host, device),
             index=index,
             architecture=gfx or (said.architecture if said else None),
             driver=version or (said.driver if said else None),
@@ -48,16 +48,20 @@ def find(host: Host) -> tuple[Card, ...]:
 
 
 def read(host: Host) -> tuple[Reading, ...]:
-    devices = [seen for seen in pci.scan(host) or () if seen.vendor == PCI_VENDOR and seen.driver == "amdgpu"]
-    if devices:
-        return tuple(_of_sysfs(host, device).reading(VENDOR) for device in devices)
+    if seen_devices := devices(host):
+        return tuple(of_sysfs(host, device).reading(VENDOR) for device in seen_devices)
     return tuple(seen.reading(VENDOR) for seen in _told(host)) if pci.scan(host) is None else ()
 
 
 # ---- sysfs
 
 
-def _of_sysfs(host: Host, device: pci.PciDevice) -> Seen:
+def devices(host: Host) -> list[pci.PciDevice]:
+    """Those that the kernel's driver has."""
+    return [seen for seen in pci.scan(host) or () if seen.vendor == PCI_VENDOR and seen.driver == "amdgpu"]
+
+
+def of_sysfs(host: Host, device: pci.PciDevice) -> Seen:
     folder = f"{pci.DEVICES}/{device.address}"
     unique = (host.read(f"{folder}/unique_id").text or "").strip()
     percent = number(host.read(f"{folder}/gpu_busy_percent").text)

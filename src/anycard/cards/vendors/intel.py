@@ -26,8 +26,8 @@ _DRIVERS = ("i915", "xe")
 
 def find(host: Host) -> tuple[Card, ...]:
     """In bus order, which is that of Level Zero under ZE_ENABLE_PCI_ID_DEVICE_ORDER=1. A tool that hangs takes no card away."""
-    devices = _devices(host)
-    if not devices:
+    seen_devices = devices(host)
+    if not seen_devices:
         listed = _told(host) if pci.may_have(host, PCI_VENDOR) else []
         return tuple(_of_tool(at, values).card(host, VENDOR) for at, values in enumerate(listed))
     try:
@@ -35,16 +35,16 @@ def find(host: Host) -> tuple[Card, ...]:
     except VendorFault:
         told = {}
     return tuple(
-        _of_sysfs(host, at, device, told.get(device.address, {})).card(host, VENDOR)
-        for at, device in enumerate(devices)
+        of_sysfs(host, at, device, told.get(device.address, {})).card(host, VENDOR)
+        for at, device in enumerate(seen_devices)
     )
 
 
 def read(host: Host) -> tuple[Reading, ...]:
-    return tuple(_of_sysfs(host, at, device, {}).reading(VENDOR) for at, device in enumerate(_devices(host)))
+    return tuple(of_sysfs(host, at, device, {}).reading(VENDOR) for at, device in enumerate(devices(host)))
 
 
-def _devices(host: Host) -> list[pci.PciDevice]:
+def devices(host: Host) -> list[pci.PciDevice]:
     return [
         seen
         for seen in pci.scan(host) or ()
@@ -52,7 +52,7 @@ def _devices(host: Host) -> list[pci.PciDevice]:
     ]
 
 
-def _of_sysfs(host: Host, index: int, device: pci.PciDevice, told: Mapping[str, Any]) -> Seen:
+def of_sysfs(host: Host, index: int, device: pci.PciDevice, told: Mapping[str, Any]) -> Seen:
     folder = f"{pci.DEVICES}/{device.address}"
     sensors = drm.Sensors(host, folder)
     tool = _of_tool(index, told)

@@ -10,6 +10,7 @@ takes seconds where no persistence mode holds the driver.
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -58,6 +59,9 @@ class NvmlSession:
         self._handles: dict[int, Any] = {}
         self._kept: dict[str, dict[str, Outcome]] = {}  # uuid -> answers of the last tenth look
         self._events: Any = None
+        self._uuids: dict[
+            int | None, str
+        ] = {}  # by handle: a lost card says no more who it is, and an event is most likely of that one
         self._listed: tuple[str, ...] = ()
         self._looks = 0
         self._since_us: dict[str, int] = {}  # uuid -> time stamp of the last sample of its programs' utilisation
@@ -92,6 +96,7 @@ class NvmlSession:
         self._open, self._opened_s, self._looks = True, time.monotonic(), 0
         self._handles.clear()
         self._kept.clear()
+        self._uuids.clear()
         self._listed = _listed()
         made = self._outcome(self._pynvml.nvmlEventSetCreate)
         self._events = made.get("value")
@@ -112,6 +117,8 @@ class NvmlSession:
         # Asked each time: after a card was lost and found, the same number may be another card.
         uuid = card["uuid"] = outcome(self._pynvml.nvmlDeviceGetUUID, device)
         key = uuid.get("value", f"index {index}")
+        if "value" in uuid:
+            self._uuids[_address(device)] = key
         kept = self._kept.get(key)
         if kept is None or self._looks % _SELDOM_LOOKS == 0:
             kept = self._kept[key] = {name: outcome(question, device) for name, question in self._seldom.items()}
@@ -151,14 +158,22 @@ class NvmlSession:
             with suppress(self._pynvml.NVMLError):  # TIMEOUT: there is no more
                 event = wait(self._events, 0)
                 is_xid = event.eventType == self._pynvml.nvmlEventTypeXidCriticalError
-                uuid = self._outcome(self._pynvml.nvmlDeviceGetUUID, event.device)
-                yield {"uuid": uuid.get("value"), "kind": "xid" if is_xid else "ecc", "data": int(event.eventData)}
+                yield {
+                    "uuid": self._uuids.get(_address(event.device)),
+                    "kind": "xid" if is_xid else "ecc",
+                    "data": int(event.eventData),
+                }
                 continue
             return
 
 
 def open_session() -> NvmlSession:
     return NvmlSession()
+
+
+def _address(device: Any) -> int | None:
+    """What tells two handles apart."""
+    return ctypes.cast(device, ctypes.c_void_p).value
 
 
 def _listed() -> tuple[str, ...]:
