@@ -26,7 +26,8 @@ def explanation(rule: Rule) -> dict[str, Any]:
         "separates": rule.separates,
         "explains": list(rule.explains),
         "mend": [
-            {"says": step.says.msgid, "command": step.command, "platforms": list(step.platforms)} for step in rule.mend
+            {"says": step.says.msgid, "command": step.command, "platforms": list(step.platforms), "safe": step.safe}
+            for step in rule.mend
         ],
         "next_check": rule.next_check,
         "authority": rule.authority,

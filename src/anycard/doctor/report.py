@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from anycard.doctor.shapes import SCHEMA, Diagnosis, Finding, Verdict
@@ -13,6 +14,11 @@ EXIT_CODES = {
     Verdict.APPLICATION: 1,
     Verdict.UNDECIDED: 3,
 }
+
+
+def exit_code(told: Mapping[str, Any]) -> int:
+    """Of a document that ``to_json`` made."""
+    return EXIT_CODES[Verdict(told["verdict"])]
 
 
 def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -41,6 +47,10 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "evidence": [line.text for line in finding.evidence],
         "evidence_places": [{"source": line.source, "line": line.number} for line in finding.evidence],
         "mend": [str(step) for step in finding.mend],
+        "steps": [
+            {"says": str(step.says), "says_msgid": step.says.msgid, "command": step.command, "safe": step.safe}
+            for step in finding.mend
+        ],
         "next_check": finding.next_check,
         "authority": finding.authority,
     }

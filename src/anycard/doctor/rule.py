@@ -130,6 +130,6 @@ def on(*platforms: str) -> On:
     return On(platforms)
 
 
-def step(says: str, command: str | None = None, on: str = "") -> Step:
-    """``on``: platforms, separated by spaces."""
-    return Step(Text(says), command, tuple(on.split()))
+def step(says: str, command: str | None = None, on: str = "", *, safe: bool = False) -> Step:
+    """``on``: platforms, separated by spaces. ``safe``: see ``Step``."""
+    return Step(Text(says), command, tuple(on.split()), safe)

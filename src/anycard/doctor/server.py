@@ -13,16 +13,18 @@ import select
 import sys
 from typing import Any
 
+from anycard.doctor.platforms import platform_of
 from anycard.doctor.reading import text_source
 from anycard.doctor.reason import diagnose
 from anycard.doctor.report import to_json
+from anycard.host.live import LiveHost
 
 _IDLE_S = 60.0
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     sources = [text_source(one["name"], one["text"], spoken=one.get("spoken", False)) for one in request["sources"]]
-    return to_json(diagnose(sources, request.get("platform")))
+    return to_json(diagnose(sources, request.get("platform") or platform_of(LiveHost())))
 
 
 def main() -> int:

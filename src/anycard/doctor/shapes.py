@@ -63,11 +63,14 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a mend: what to do, the command that does it, and where it applies (empty: everywhere)."""
+    """One step of a mend: what to do, the command that does it, and where it applies (empty: everywhere). ``safe``: the command is whole as
+    it stands, takes nothing away (no file, package, program or setting that anybody may need) and may be run again, so that ``--fix``
+    may offer it."""
 
     says: Text
     command: str | None = None
     platforms: tuple[str, ...] = ()
+    safe: bool = False
 
     def __str__(self) -> str:
         return f"{self.says}: {self.command}" if self.command else str(self.says)

@@ -7,6 +7,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from anycard.doctor.cause import Cause, proven_cause
+from anycard.errors import UnavailableError
 from anycard.jobs import files
 
 log = logging.getLogger("anycard.logdoctor")
@@ -24,6 +26,7 @@ Diagnosis = dict[str, Any]
 _HEAD_BYTES, _TAIL_BYTES = 64 * 1024, 256 * 1024
 _LONG_HEAD_BYTES, _LONG_TAIL_BYTES = 1 << 20, 7 << 20  # when a person asks
 _TIME_LIMIT_S = 10.0  # of one log; it takes milliseconds unless the machine is very busy
+_OWN_LINES = re.compile(r"^\[anycard\] .*\n?", re.MULTILINE)
 _MOST_BYTES = 16 << 20  # of an answer
 
 
@@ -33,6 +36,7 @@ class LogDoctor:
     def __init__(self) -> None:
         self._process: Process | None = None
         self._turn = asyncio.Lock()
+        self._ending: set[asyncio.Task[None]] = set()  # killed, and soon gone
 
     @property
     def pid(self) -> int | None:
@@ -47,14 +51,17 @@ class LogDoctor:
         diagnosis = await self.diagnosis([{"name": "log", "text": text}])
         return proven_cause(diagnosis) if diagnosis is not None else None
 
-    async def whole(self, stem: str, state: str) -> Diagnosis | None:
-        """A longer look, for a person: ``state`` is what anycard itself knows of the attempt's end, as lines."""
+    async def whole(self, stem: str) -> Diagnosis:
+        """A longer look, for a person. UnavailableError when the doctor did not answer in time."""
         text = await asyncio.to_thread(_ends, Path(f"{stem}.log"), _LONG_HEAD_BYTES, _LONG_TAIL_BYTES)
-        return await self.diagnosis([{"name": "log", "text": text}, {"name": "attempt", "text": state}])
+        diagnosis = await self.diagnosis([{"name": "log", "text": text}])
+        if diagnosis is None:
+            raise UnavailableError("the doctor took longer than {limit} s", limit=round(_TIME_LIMIT_S))
+        return diagnosis
 
-    async def diagnosis(self, sources: Sequence[dict[str, Any]], platform: str | None = None) -> Diagnosis | None:
+    async def diagnosis(self, sources: Sequence[dict[str, Any]]) -> Diagnosis | None:
         """The document of ``anycard doctor --json`` about ``sources``; None when it could not be had."""
-        request = json.dumps({"sources": list(sources), "platform": platform}).encode() + b"\n"
+        request = json.dumps({"sources": list(sources)}).encode() + b"\n"
         async with self._turn:
             try:
                 async with asyncio.timeout(_TIME_LIMIT_S):
@@ -71,6 +78,7 @@ class LogDoctor:
     async def close(self) -> None:
         async with self._turn:
             self._end()
+            await asyncio.gather(*self._ending)
 
     async def _ask(self, request: bytes) -> bytes:
         """Empty when the process has gone. Without a whole answer it is ended: what it would still say belongs to nobody."""
@@ -92,9 +100,21 @@ class LogDoctor:
 
     def _end(self) -> None:
         process, self._process = self._process, None
-        if process is not None and process.returncode is None:
+        if process is None:
+            return
+        if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
+        ending = asyncio.create_task(_reaped(process))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+
+
+async def _reaped(process: Process) -> None:
+    assert process.stdin and process.stdout
+    process.stdin.close()
+    await process.stdout.read()
+    await process.wait()
 
 
 async def _started() -> Process:
@@ -110,8 +130,5 @@ async def _started() -> Process:
 
 
 def _ends(path: Path, head_bytes: int, tail_bytes: int) -> str:
-    """The first and the last bytes of a log, without anycard's own opening line."""
-    head, tail = files.read_ends(path, head_bytes, tail_bytes)
-    if head.startswith("[anycard] job "):
-        head = head.partition("\n")[2]
-    return head + tail
+    """The first and the last bytes of a log, without the lines that anycard itself wrote into it."""
+    return _OWN_LINES.sub("", "".join(files.read_ends(path, head_bytes, tail_bytes)))

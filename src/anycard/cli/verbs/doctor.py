@@ -1,4 +1,4 @@
-"""doctor: why a card does not work and how to mend it, from this machine or from evidence that somebody sent. Needs no daemon."""
+"""doctor: why a card does not work and how to mend it: this machine, evidence that somebody sent, or a job's own log."""
 
 from __future__ import annotations
 
@@ -7,117 +7,95 @@ from typing import Annotated, Any
 import typer
 
 from anycard.cli import options
-from anycard.cli.output import document, safe, say, sentence
+from anycard.cli.output import document, safe, say
+from anycard.errors import UsageError
 from anycard.i18n import N_, _
 
 MORE = N_(
     "Without --from it looks at this machine. PATH is a log, a folder of logs, a bundle of anycard capture, or - for standard input. "
     "Exit code: 0 nothing is broken, 1 a cause was found, 3 undecided."
 )
-_VERDICTS = {
-    "fault": N_("something outside your program must be changed"),
-    "application": N_("the cards are fine; the program, or how it is used, must be changed"),
-    "healthy": N_("nothing is broken"),
-    "expected": N_("nothing is broken: this is how it is meant to work"),
-    "undecided": N_("the evidence does not settle it"),
-}
-_SHOWN = 3  # findings, on a terminal
 
 
 def doctor(
     source: Annotated[
         str | None, typer.Option("--from", metavar="PATH", help=_("Read evidence instead of looking at this machine"))
     ] = None,
+    job: Annotated[
+        str | None, typer.Option("--job", metavar="JOB", help=_("Why a job's item ended as it did, from its log"))
+    ] = None,
+    item: Annotated[
+        int | None,
+        typer.Option("--item", metavar="N", min=0, help=_("Which item of the job; the first that failed unless told")),
+    ] = None,
+    fix: Annotated[
+        bool,
+        typer.Option("--fix", help=_("Offer the safe mends one by one: each is shown, asked for, run, and checked")),
+    ] = False,
     explain: Annotated[
         str | None, typer.Option("--explain", metavar="CAUSE", help=_("Say what one cause is, and how it is told"))
     ] = None,
     json: options.Json = False,
 ) -> int:
+    _refuse_two(**{"--from": source, "--job": job, "--explain": explain, "--fix": fix or None})
+    if item is not None and job is None:
+        raise UsageError("--item goes with --job")
     if explain is not None:
         return _explain(explain, json)
     if source is not None:
         return _judge_evidence(source, json)
+    if job is not None:
+        return _judge_job(job, item, json)
+    if fix:
+        from anycard.cli.mending import mend
+
+        if json:
+            raise UsageError("--fix asks questions and --json answers none: give one of them")
+        return mend()
     return _look(json)
 
 
+def _refuse_two(**given: object) -> None:
+    named = [name for name, value in given.items() if value is not None]
+    if len(named) > 1:
+        raise UsageError("{first} and {second} do not go together", first=named[0], second=named[1])
+
+
 def _judge_evidence(path: str, json: bool) -> int:
-    from anycard.doctor.bundle import recorded_host
-    from anycard.doctor.report import EXIT_CODES, to_json
+    from anycard.doctor.__main__ import of_evidence
 
-    host = recorded_host(path)
-    if host is not None:
-        from anycard.doctor.live import examine
+    return _answer(of_evidence(path), json)
 
-        diagnosis = examine(host).diagnosis
-    else:
-        from anycard.doctor.reading import open_evidence
-        from anycard.doctor.reason import diagnose
 
-        diagnosis = diagnose(*open_evidence(path))
-    if json:
-        document(to_json(diagnosis))
-    else:
-        _print(diagnosis)
-    return EXIT_CODES[diagnosis.verdict]
+def _judge_job(job: str, item: int | None, json: bool) -> int:
+    from anycard.cli.diagnosis import print_attempt
+    from anycard.cli.session import session
+
+    told = session.client().doctor(job, item=item)
+    if not json:
+        print_attempt(told["attempt"])
+    return _answer(told, json)
 
 
 def _look(json: bool) -> int:
-    from anycard.cards.views import card_json, problem_json
-    from anycard.cli.cardtable import problem_lines
-    from anycard.doctor.live import examine
-    from anycard.doctor.report import EXIT_CODES, to_json
-    from anycard.host.live import LiveHost
+    from anycard.cli.diagnosis import print_host
+    from anycard.doctor.__main__ import of_host
 
-    seen = examine(LiveHost())
-    cards, problems = seen.inventory.cards, seen.inventory.problems
+    told = of_host()
+    if not json:
+        print_host(told)
+    return _answer(told, json)
+
+
+def _answer(told: dict[str, Any], json: bool) -> int:
+    from anycard.cli.diagnosis import print_diagnosis
+    from anycard.doctor.report import exit_code
+
     if json:
-        document(
-            {
-                **to_json(seen.diagnosis),
-                "cards": [card_json(card) for card in cards],
-                "problems": [problem_json(problem) for problem in problems],
-            }
-        )
-        return EXIT_CODES[seen.diagnosis.verdict]
-    for card in cards:
-        _print_card(card)
-    if not any(card.is_accelerator for card in cards):
-        say(_("No accelerator was found: jobs run on the CPU."))
-    for problem in problems:
-        for line in problem_lines(problem_json(problem)):
-            say(line)
-    say()
-    _print(seen.diagnosis)
-    return EXIT_CODES[seen.diagnosis.verdict]
-
-
-def _print_card(card: Any) -> None:
-    well = card.health == "ok"
-    say(f"{'✓' if well else '✗'} {safe(card.id)}  {safe(card.model)}")
-    if not well and card.health_reason:
-        say("    " + sentence(card.health_reason.msgid, card.health_reason.params))
-    for process in card.processes or ():
-        say(f"    {safe(process.command or '?')} ({process.pid})")
-
-
-def _print(diagnosis: Any) -> None:
-    say(_("Verdict: {verdict}", verdict=_(_VERDICTS[diagnosis.verdict.value])))
-    for text in diagnosis.contradictions:
-        say(_("Note: {text}", text=sentence(text.msgid, text.params)))
-    for number, finding in enumerate(diagnosis.findings[:_SHOWN], 1):
-        say()
-        say(f"{number}. {finding.cause} ({finding.certainty:.0%})")
-        say("   " + sentence(finding.says.msgid, finding.says.params))
-        for line in finding.evidence[:2]:
-            say(f"   > {safe(line.text.strip())[:160]}")
-        if number == 1:
-            for step in finding.mend:
-                say("   - " + sentence(step.says.msgid, step.says.params))
-                if step.command:
-                    say("       " + safe(step.command))
-    if diagnosis.verdict.value == "undecided" and diagnosis.next_check:
-        say()
-        say(_("To settle it, run: {command}", command=safe(diagnosis.next_check)))
+        document(told)
+    else:
+        print_diagnosis(told)
+    return exit_code(told)
 
 
 def _explain(slug: str, json: bool) -> int:
