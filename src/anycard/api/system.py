@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import anycard
+from anycard.api.metrics import metrics
 from anycard.cards.views import around_json, card_json
 from anycard.config import Paths
 from anycard.host.clock import now
 from anycard.jobs.dispatch import Dispatcher
 from anycard.jobs.lifecycle import stop
+from anycard.jobs.readings import CardReadings
 from anycard.jobs.states import JobState
 from anycard.jobs.turn import Turn
 from anycard.model.end_reason import EndReason
@@ -85,6 +87,10 @@ class System:
             "engine": self._dispatcher.engine.name,
             "store": self._store.backend.name,
         }
+
+    async def metrics(self, kept: CardReadings) -> bytes:
+        """What Prometheus scrapes."""
+        return await metrics(self._store, self._dispatcher, kept)
 
     async def prune(self, older_than_s: float, *, dry_run: bool) -> dict[str, Any]:
         before = now().utc_s - older_than_s

@@ -29,6 +29,7 @@ VERBS = {
     "submit": N_("Submit a job file or a command and return at once"),
     "jobs": N_("List jobs, newest first"),
     "job": N_("Show one job: its items, why it waits or failed, where its files are"),
+    "report": N_("Say what a job made of its cards, and what to change"),
     "logs": N_("Print what an item's program wrote"),
     "wait": N_("Wait until jobs are over"),
     "cancel": N_("Cancel jobs"),

@@ -323,6 +323,11 @@ class Jobs:
             "runs": [{**one.to_json(), "at": rfc3339(one.at)} for one in reversed(graded[-limit:])],
         }
 
+    async def item_states(self, job_id: int, numbers: set[int]) -> list[tuple[int, str]]:
+        """The states of these items; of numbers that are no item's (its setup) nothing."""
+        _, rows = await asyncio.to_thread(self._job_and_items, job_id, numbers)
+        return [(row["item"], row["state"]) for row in rows]
+
     async def own(self, ref: str | int, caller: Caller) -> Mapping[str, Any]:
         """The job's row, for whoever may look into it. ForbiddenError when it is someone else's."""
         return await self._own(ref, caller)

@@ -162,6 +162,12 @@ def cards_of_job(connection: Connection, job_id: int) -> list[str]:
     return list({card_id for cards_json in held for card_id in json.loads(cards_json)})
 
 
+def grants_of_job(connection: Connection, job_id: int) -> list[Row]:
+    """What its attempts held (``attempt_id``, ``cards_json``, ``cpus``, ``from_utc``, ``to_utc``), oldest first."""
+    wanted = (grants.c.attempt_id, grants.c.cards_json, grants.c.cpus, grants.c.from_utc, grants.c.to_utc)
+    return _rows(connection, select(*wanted).where(grants.c.job_id == job_id).order_by(grants.c.id))
+
+
 def events_after(connection: Connection, after: int, *, job_id: int | None = None, limit: int = PAGE_ROWS) -> list[Row]:
     """Events with a ``seq`` above ``after``, in order; of one job, or of all."""
     query = select(events).where(events.c.seq > after).order_by(events.c.seq).limit(_bounded(limit))
