@@ -20,9 +20,10 @@ class Case:
         """The lines that match ``expression``, which must be one of some rule's."""
         return self._sightings.matches.get(expression, ())
 
-    def near(self, expression: str) -> Line | None:
-        """A line that holds the words of ``expression`` but not its form."""
-        return self._sightings.near.get(expression)
+    @property
+    def sample(self) -> Sequence[Line]:
+        """The lines that tell what the evidence speaks of."""
+        return self._sightings.sample
 
     def facts(self, name: str) -> Sequence[Fact]:
         """What programs printed, in order; a person's words only where no program spoke."""

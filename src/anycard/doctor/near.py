@@ -1,23 +1,22 @@
-"""When no rule fits: causes whose clues were met in part, as a ranked list of hints. Never a diagnosis."""
+"""What the evidence resembles: it ranks what the clues leave open, and names causes that no clue fits. Never a diagnosis by itself."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
+from dataclasses import replace
 
 from anycard.doctor.case import Case
 from anycard.doctor.facts import TROUBLE
-from anycard.doctor.rule import Clue, Rule, Seen
-from anycard.doctor.scan import words_of
+from anycard.doctor.resemble import resemblances, words
+from anycard.doctor.rule import HINTS, SHOWS, Rule
 from anycard.doctor.shapes import Finding, Line
 from anycard.model.text import Text
 
-_LONG, _SHORT = 10, 6  # letters in common with a clue: a phrase, a word
-_PHRASE, _WORD = 0.28, 0.2
-_TOO_COMMON = 4  # words that so many rules share tell nothing
-_NO_GROUND = (
-    0.15  # without any word of trouble nothing is called a fault; and nothing is called healthy for half a clue
-)
+_LIFT = 0.5  # how much of the way to certainty a full resemblance brings a finding that its clues leave unsure
+_MOST_ALONE = HINTS - 0.05
+_LEAST_ALONE = 0.1
+_KEPT_ALONE = 4
+_NO_GROUND = 0.15  # for its sound nothing is called a fault where nobody complains, nor healthy where somebody does
 
 
 def has_trouble(case: Case) -> bool:
@@ -25,48 +24,39 @@ def has_trouble(case: Case) -> bool:
     return any(not line.spoken for expression in TROUBLE for line in case.seen(expression))
 
 
-def with_near_misses(found: list[Finding], rules: Iterable[Rule], case: Case) -> list[Finding]:
-    """``found`` and, behind what is certain, every further cause with a clue that was met in part."""
-    rules = list(rules)
-    shared = Counter(words for rule in rules for words in {words_of(pattern) for pattern in rule.patterns()})
+def with_resemblances(found: list[Finding], rules: tuple[Rule, ...], case: Case) -> list[Finding]:
+    """``found``, each lifted by how much the whole evidence resembles it, and the few other causes that it resembles most."""
+    alike = resemblances((line.text for line in case.sample), rules)
+    lifted = [_lifted(finding, alike.get(finding.cause, 0.0)) for finding in found]
     known = {finding.cause for finding in found}
-    trouble = has_trouble(case)
-    more = []
-    for rule in rules:
-        if rule.slug in known:
-            continue
-        best = max(
-            (near for clue in rule.clues for near in _near(clue, case, shared)), default=None, key=lambda pair: pair[0]
-        )
-        if best is not None:
-            certainty = best[0] if trouble and not rule.verdict.harmless else min(best[0], _NO_GROUND)
-            more.append(
-                Finding(
-                    cause=rule.slug,
-                    family=rule.family,
-                    verdict=rule.verdict,
-                    certainty=certainty,
-                    says=Text(rule.says),
-                    evidence=(best[1],),
-                    mend=rule.mend,
-                    next_check=rule.next_check,
-                    authority=rule.authority,
-                )
-            )
-    return found + more
+    trouble = has_trouble(case) or any(line.spoken for expression in TROUBLE for line in case.seen(expression))
+    others = sorted((rule for rule in rules if rule.slug not in known), key=lambda rule: -alike.get(rule.slug, 0.0))
+    for rule in others[:_KEPT_ALONE]:
+        certainty = min(alike.get(rule.slug, 0.0), _MOST_ALONE)
+        if trouble == rule.verdict.harmless:
+            certainty = min(certainty, _NO_GROUND)
+        if certainty >= _LEAST_ALONE:
+            lifted.append(_guess(rule, certainty, case.sample))
+    return lifted
 
 
-def _near(clue: Clue, case: Case, shared: Counter[str]) -> Iterator[tuple[float, Line]]:
-    """The conditions of ``clue`` that hold, or whose words were seen: each with what it is worth."""
-    for condition in clue.conditions:
-        if not isinstance(condition, Seen):
-            continue
-        for expression in condition.expressions:
-            words = words_of(expression)
-            if shared[words] > _TOO_COMMON or len(words) < _SHORT:
-                continue
-            held = case.seen(expression)
-            line = held[0] if held else case.near(expression)
-            if line is not None:
-                worth = _PHRASE if len(words) >= _LONG else _WORD
-                yield (worth * clue.certainty + (0.05 if held else 0.0), line)
+def _lifted(finding: Finding, alike: float) -> Finding:
+    if finding.certainty >= SHOWS:
+        return finding
+    return replace(finding, certainty=min(SHOWS, finding.certainty + (1 - finding.certainty) * _LIFT * alike))
+
+
+def _guess(rule: Rule, certainty: float, sample: Sequence[Line]) -> Finding:
+    own = set(words(f"{rule.slug} {rule.says}"))
+    closest = max(sample, key=lambda line: len(own.intersection(words(line.text))))
+    return Finding(
+        cause=rule.slug,
+        family=rule.family,
+        verdict=rule.verdict,
+        certainty=certainty,
+        says=Text(rule.says),
+        evidence=(closest,),
+        mend=rule.mend,
+        next_check=rule.next_check,
+        authority=rule.authority,
+    )

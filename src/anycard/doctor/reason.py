@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from anycard.doctor import facts as fact_table
 from anycard.doctor.case import Case
-from anycard.doctor.near import has_trouble, with_near_misses
+from anycard.doctor.near import has_trouble, with_resemblances
 from anycard.doctor.rule import HINTS, SUGGESTS, Clue, Rule
 from anycard.doctor.rules import all_rules
 from anycard.doctor.scan import scan
@@ -16,6 +16,7 @@ from anycard.model.text import Text
 
 _SPOKEN = 0.8  # a person's words carry so much of what a program's would
 _NEARLY = 0.2  # a cause that stands alone may explain what is more certain by so much
+_HARDLY = 0.05  # ... and any other cause what is more certain by so little
 _STEP_BEHIND = 0.1  # a consequence ranks at least so far behind its cause
 _TOO_WEAK = 0.19  # below this a hint is no ground for a verdict
 _MOST = 0.65
@@ -35,13 +36,14 @@ def diagnose(sources: Iterable[Source], platform: str | None = None) -> Diagnosi
 
 
 def judge(case: Case, rules: Iterable[Rule]) -> Diagnosis:
+    rules = rules if isinstance(rules, tuple) else tuple(rules)
     by_slug = {rule.slug: rule for rule in rules}
-    weighed = [finding for rule in by_slug.values() if (finding := weigh(rule, case))]
+    weighed = [finding for rule in rules if (finding := weigh(rule, case))]
     if not has_trouble(case):
         weighed = [_without_trouble(finding) for finding in weighed]
-    if not any(finding.certainty >= HINTS for finding in weighed):
-        weighed = with_near_misses(weighed, by_slug.values(), case)
-    ranked = _ranked(_without_look_alikes(_behind_their_causes(weighed, by_slug), by_slug))[:_KEEP]
+    explained = _behind_their_causes(weighed, by_slug, _NEARLY)
+    heard = _behind_their_causes(with_resemblances(explained, rules, case), by_slug, _HARDLY)
+    ranked = _ranked(_without_look_alikes(heard, by_slug))[:_KEEP]
     verdict = _verdict(ranked)
     return Diagnosis(
         verdict=verdict,
@@ -103,14 +105,14 @@ def _without_trouble(finding: Finding) -> Finding:
     return replace(finding, certainty=finding.certainty * _QUIET) if weak else finding
 
 
-def _behind_their_causes(findings: list[Finding], rules: dict[str, Rule]) -> list[Finding]:
-    """A finding that another one, at least nearly as certain, explains steps behind it."""
+def _behind_their_causes(findings: list[Finding], rules: dict[str, Rule], nearly: float) -> list[Finding]:
+    """A finding that another one, at least ``nearly`` as certain, explains steps behind it."""
     certainty = {finding.cause: finding.certainty for finding in findings}
     for finding in sorted(findings, key=lambda f: -f.certainty):
         cause = finding.cause
         for consequence in rules[cause].explains:
             known = certainty.get(consequence)
-            if known is not None and certainty[cause] >= known - (_NEARLY if certainty[cause] >= SUGGESTS else 0.05):
+            if known is not None and certainty[cause] >= known - (nearly if certainty[cause] >= SUGGESTS else _HARDLY):
                 certainty[consequence] = min(known, max(0.05, certainty[cause] - _STEP_BEHIND))
     return [replace(finding, certainty=certainty[finding.cause]) for finding in findings]
 
@@ -151,11 +153,9 @@ def _verdict(ranked: list[Finding]) -> Verdict:
         return lead.verdict
     if lead.certainty < _TOO_WEAK:
         return Verdict.UNDECIDED
-    weights: dict[Verdict, float] = {}
-    for finding in ranked:
-        if finding.certainty >= lead.certainty * 0.6:
-            weights[finding.verdict] = weights.get(finding.verdict, 0.0) + finding.certainty
-    agreed = weights.get(lead.verdict, 0.0) >= _MOST * sum(weights.values())
+    close = [finding for finding in ranked if finding.certainty >= lead.certainty * 0.6]
+    with_lead = [f for f in close if f.verdict == lead.verdict or (f.verdict.harmless and lead.verdict.harmless)]
+    agreed = sum(f.certainty for f in with_lead) >= _MOST * sum(f.certainty for f in close)
     return lead.verdict if agreed else Verdict.UNDECIDED
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from anycard.doctor.shapes import Line, Step, Verdict
@@ -95,7 +95,6 @@ class Rule:
     separates: str = ""
     explains: tuple[str, ...] = ()
     next_check: str | None = None
-    fields: dict[str, str] = field(default_factory=dict)
 
     def patterns(self) -> Iterator[str]:
         for clue in self.clues:

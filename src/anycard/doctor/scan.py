@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -21,6 +21,7 @@ _FUTILE = (
     3000  # lines that held an expression's literal and did not match: from there on it says nothing about this source
 )
 _WINDOW = 1000  # characters kept on each side of a hit in an endless line
+_SHORT = 16_000  # bytes: a source whose every line is looked at
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -31,21 +32,21 @@ def compiled(expression: str) -> re.Pattern[str]:
 
 @dataclass(frozen=True, slots=True)
 class Sightings:
-    """``matches``: for each expression the lines that match it, in the order of the evidence (at most 40 per source). ``near``: the first
-    line that holds an expression's words but not its form, where none matches."""
+    """``matches``: for each expression the lines that match it, in the order of the evidence (at most 40 per source). ``sample``: what
+    the evidence speaks of: every line of a short source; of a long one the lines that hold some expression's words."""
 
     matches: Mapping[str, list[Line]]
-    near: Mapping[str, Line]
+    sample: Sequence[Line]
 
 
 def scan(sources: Iterable[Source], expressions: Iterable[str]) -> Sightings:
     """Reads every source once."""
     every = _Filter(dict.fromkeys(expressions))
     found: dict[str, list[Line]] = {}
-    near: dict[str, Line] = {}
+    sample: dict[Line, None] = {}
     for rank, source in enumerate(sources):
-        _scan_source(source, rank, every, found, near)
-    return Sightings(found, {expression: line for expression, line in near.items() if expression not in found})
+        _scan_source(source, rank, every, found, sample)
+    return Sightings(found, tuple(sample))
 
 
 class _Filter:
@@ -69,13 +70,8 @@ class _Filter:
 _literals = lru_cache(maxsize=4096)(literals)
 
 
-def words_of(expression: str) -> str:
-    """The shortest of its literals: how much a line that holds one has in common with it."""
-    return min(_literals(expression), key=len)
-
-
 def _scan_source(
-    source: Source, rank: int, every: _Filter, found: dict[str, list[Line]], near: dict[str, Line]
+    source: Source, rank: int, every: _Filter, found: dict[str, list[Line]], sample: dict[Line, None]
 ) -> None:
     number = 1
     matches: Counter[str] = Counter()
@@ -84,6 +80,9 @@ def _scan_source(
     for block in source.blocks():
         if b"\x1b[" in block:
             block = _ANSI.sub(b"", block)
+        if number == 1 and len(block) <= _SHORT:
+            for at, text in enumerate(block.decode("utf-8", "replace").splitlines(), 1):
+                sample[Line(source.name, at, text[:_WINDOW], source.spoken, rank)] = None
         counted = 0
         line: Line | None = None
         line_begin, line_tested = -1, set[str]()
@@ -102,9 +101,11 @@ def _scan_source(
                 if compiled(expression).search(line.text):
                     matches[expression] += 1
                     found.setdefault(expression, []).append(line)
+                    sample[line] = None
                 else:
                     misses[expression] += 1
-                    near.setdefault(expression, line)
+                    if misses[expression] == 1:
+                        sample[line] = None
         number += block.count(b"\n", counted)
         done = {
             expression

@@ -98,6 +98,7 @@ RULES = (
         verdict=Verdict.FAULT,
         says="The user may not open the card's device nodes: not in the group that owns them (render, video).",
         clues=(
+            clue(0.93, r"(?:missing|lacks?|no|without|check) permissions? .{0,40}/dev/(?:kfd|dri|nvidia)"),
             clue(0.93, rf"{_NODE}.{{0,60}}Permission denied"),
             clue(0.93, r"Permission denied.{0,80}/dev/(?:kfd|dri|nvidia)"),
             clue(0.93, r"/dev/nvidia\S*:? .{0,30}Permission denied"),
@@ -127,7 +128,7 @@ RULES = (
         ),
         separates="EPERM (Operation not permitted) is a control group's device rule.",
         mend=(
-            step("Join the groups, then log in again", "sudo usermod -aG render,video $USER"),
+            step("Join the groups, then log in again", "sudo usermod -aG render,video $USER", safe=True),
             step(
                 "In a container give it the host's number",
                 "docker run --group-add $(getent group render | cut -d: -f3) ...",

@@ -123,7 +123,9 @@ RULES = (
             clue(HINTS, r"/dev/davinci"),
         ),
         mend=(
-            step("Join the group that owns the nodes, then log in again", "sudo usermod -aG HwHiAiUser $USER"),
+            step(
+                "Join the group that owns the nodes, then log in again", "sudo usermod -aG HwHiAiUser $USER", safe=True
+            ),
             step(
                 "In a container run as that owner or give it the group",
                 "docker run --group-add $(stat -c %g /dev/davinci0) ...",
@@ -138,6 +140,7 @@ RULES = (
         verdict=Verdict.FAULT,
         says="This release of the framework expects another CANN than the one installed.",
         clues=(
+            clue(0.94, r"undefined symbol: (?:Msprof|acl[A-Z]|aclnn|aclrt|Hccl|hccl|Adx|rt[A-Z]|ge[A-Z])\w*"),
             clue(0.92, Check(_cann_of_other_torch_npu)),
             clue(0.9, r"libcann_kb\.so\S*: cannot open"),
             clue(0.9, r"Load dynamic library: libmindspore_ascend\S* failed"),
@@ -176,7 +179,11 @@ RULES = (
         clues=(
             clue(0.95, Check(_torch_npu_of_other_torch)),
             clue(0.92, r"torch[_-]npu \S+ (?:requires|depends on|has requirement) torch==?"),
-            clue(0.9, r"(?:torch_npu|libtorch_npu).{0,200}undefined symbol"),
+            clue(
+                0.9,
+                r"(?:torch_npu|libtorch_npu).{0,200}undefined symbol",
+                unless=(r"undefined symbol: (?:Msprof|acl|Hccl|hccl|Adx|rt[A-Z]|ge[A-Z])\w*",),
+            ),
             clue(SHOWS, r"undefined symbol: _ZN\d*(?:c10|at|torch)\w*", seen(r"torch_npu", r"[Aa]scend")),
             clue(SHOWS, r"Failed to load the backend extension: torch_npu", unless=(r"cannot open shared object",)),
             clue(
@@ -261,6 +268,7 @@ RULES = (
         verdict=Verdict.FAULT,
         says="ASCEND_RT_VISIBLE_DEVICES names a card number that this process does not have: inside a container they count from 0.",
         clues=(
+            clue(0.93, r"ASCEND_RT_VISIBLE_DEVICES", seen(r"\b107001\b", r"Invalid device ID")),
             clue(PROVES, r"ASCEND_RT_VISIBLE_DEVICES:\S* ?error"),
             clue(0.92, r"Set visible device failed"),
             clue(SHOWS, r"ASCEND_RT_VISIBLE_DEVICES.{0,80}(?:error|invalid|out of range|exceed|not exist|wrong)"),

@@ -34,6 +34,9 @@ RULES = (
         verdict=Verdict.FAULT,
         says="This build of Slurm has no NVML support, so AutoDetect=nvml cannot work.",
         clues=(
+            clue(0.6, r"AutoDetect ?= ?nvml", r"gres/gpu.{0,60}\(0 < \d+\)"),
+            clue(0.9, r"(?:autodetect|AutoDetect).{0,10}nvml.{0,80}(?:not (?:built|compiled)|was not|wasn.t|without)"),
+            clue(PROVES, r"configured with nvml functionality, but that lib wasn.t found"),
             clue(PROVES, r"configured to autodetect nvml functionality, but we weren'?t able to find"),
             clue(PROVES, r"weren'?t able to find that lib when Slurm was configured"),
             clue(SHOWS, r"(?:built|compiled) without NVML"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from anycard.doctor.case import Case
+from anycard.doctor.chips import BLACKWELL, TURING, last_branch, oldest_card
 from anycard.doctor.facts import numbers
 from anycard.doctor.rule import ALLOWS, HINTS, PROVES, SHOWS, SUGGESTS, Check, Rule, clue, on, printed, said, seen, step
 from anycard.doctor.shapes import Line, Verdict
@@ -14,6 +15,12 @@ _MISMATCH = seen(
     r"kernel module has the version",
     r"driver component has the same version",
     r"RM has detected an NVML/RM version mismatch",
+)
+# A person has restarted it already.
+_RESTARTED = seen(
+    r"(?:tried|after|even|despite|several|did|already|have|has|I|we) .{0,20}re-?(?:boot|start)",
+    r"re-?(?:boot|start)\w* .{0,20}(?:not|n't|twice|again|several|multiple|times|still|no help|in vain)",
+    r"(?:still|persists?|remains?|same) .{0,40}re-?(?:boot|start)",
 )
 _UNKNOWN_999 = seen(
     r"init failure: 999",
@@ -44,6 +51,32 @@ def _blackwell(case: Case) -> tuple[Line, ...] | None:
     """By PCI id: 29xx (data centre) and 2bxx to 2fxx (GeForce 50, RTX PRO). Source: NVIDIA's list of supported products."""
     found = [fact.line for fact in case.facts("pci_id") if fact.value[:2] in ("29", "2b", "2c", "2d", "2f", "31")]
     return tuple(found[:2]) or None
+
+
+def _old_card_under_open_modules(case: Case) -> tuple[Line, ...] | None:
+    card, flavour = oldest_card(case), case.fact("module_open")
+    return (card[1].line, flavour.line) if card and flavour and card[0] < TURING else None
+
+
+def _new_card_under_proprietary_modules(case: Case) -> tuple[Line, ...] | None:
+    card, flavour = oldest_card(case), case.fact("module_proprietary")
+    return (card[1].line, flavour.line) if card and flavour and card[0] >= BLACKWELL else None
+
+
+def _card_of_legacy_branch(case: Case) -> tuple[Line, ...] | None:
+    """The driver's branch is newer than the last one that knows the card."""
+    card, driver = oldest_card(case), case.fact("driver") or case.fact("driver_user")
+    last = last_branch(card[0]) if card else None
+    if card and driver and last and numbers(driver.value)[:1] > (last,):
+        return (card[1].line, driver.line)
+    return None
+
+
+def _nodes_without_uvm(case: Case) -> tuple[Line, ...] | None:
+    """A listing of /dev shows the cards' nodes and not the unified-memory one."""
+    nodes = {fact.value: fact.line for fact in case.facts("device_node")}
+    listed = "nvidiactl" in nodes and any(name[6:].isdigit() for name in nodes)
+    return (nodes["nvidiactl"],) if listed and "nvidia-uvm" not in nodes else None
 
 
 def _running_kernel_without_module(case: Case) -> tuple[Line, ...] | None:
@@ -89,8 +122,13 @@ RULES = (
         ),
         separates="Secure Boot prints 'Key was rejected'; nouveau prints 'probe routine was not called'; a failed build prints 'Bad return status'.",
         mend=(
-            step("Install the headers of the running kernel", "sudo apt install linux-headers-$(uname -r)", "linux vm"),
-            step("Build the module for it", "sudo dkms autoinstall && sudo modprobe nvidia", "linux vm"),
+            step(
+                "Install the headers of the running kernel",
+                "sudo apt install linux-headers-$(uname -r)",
+                "linux vm",
+                safe=True,
+            ),
+            step("Build the module for it", "sudo dkms autoinstall && sudo modprobe nvidia", "linux vm", safe=True),
             step("Keep headers and kernel together from now on", "sudo apt install linux-headers-generic", "linux vm"),
         ),
         next_check="dkms status; uname -r; sudo modprobe nvidia; sudo dmesg | grep -iE 'nvrm|nouveau|nvidia' | tail -20",
@@ -189,6 +227,7 @@ RULES = (
         verdict=Verdict.FAULT,
         says="The driver's packages on disk are of two versions: module and libraries do not belong together, and a restart does not help.",
         clues=(
+            clue(PROVES, r"Version mismatch: nvidia\.ko ?\(\S+\) nvidia-\w+(?:\.ko)? ?\("),
             clue(PROVES, _MISMATCH, Check(_library_newer_than_module_on_disk)),
             clue(PROVES, _MISMATCH, Check(_packages_of_two_versions)),
             clue(SHOWS, Check(_library_newer_than_module_on_disk)),
@@ -196,9 +235,7 @@ RULES = (
             clue(
                 0.9,
                 _MISMATCH,
-                seen(
-                    r"(?:after|even|despite|several|did).{0,20}re-?boot.{0,30}", r"reboot\w* (?:does|did)(?: not|n't)"
-                ),
+                _RESTARTED,
             ),
             clue(
                 SHOWS,
@@ -233,6 +270,12 @@ RULES = (
         verdict=Verdict.FAULT,
         says="This card works only with the open kernel modules, and the proprietary ones are installed.",
         clues=(
+            clue(
+                0.92,
+                seen(r"No devices were found", r"RmInitAdapter failed", SMI_FAILED),
+                Check(_new_card_under_proprietary_modules),
+            ),
+            clue(SUGGESTS, Check(_new_card_under_proprietary_modules)),
             clue(PROVES, r"requires use of the NVIDIA open kernel modules"),
             clue(PROVES, r"installed in this system requires use of.{0,20}(?:NVIDIA )?open"),
             clue(
@@ -262,6 +305,12 @@ RULES = (
         verdict=Verdict.FAULT,
         says="This card is older than Turing: it has no GSP, which the open kernel modules need.",
         clues=(
+            clue(
+                0.9,
+                seen(r"No devices were found", r"RmInitAdapter failed", SMI_FAILED),
+                Check(_old_card_under_open_modules),
+            ),
+            clue(SUGGESTS, Check(_old_card_under_open_modules)),
             clue(PROVES, r"does not include the required GPU"),
             clue(PROVES, r"is not supported by (?:the )?open"),
             clue(PROVES, r"System Processor \(GSP\)\.?$"),
@@ -281,6 +330,7 @@ RULES = (
         verdict=Verdict.FAULT,
         says="This early release of the open kernel modules drives consumer cards only when told to by a module parameter.",
         clues=(
+            clue(0.9, r"RmInitAdapter failed! \(0x63:0x0:", r"Open Kernel Module"),
             clue(PROVES, r"OpenRmEnableUnsupportedGpus"),
             clue(PROVES, r"Open nvidia\.ko is only ready for use on Data Center GPUs"),
             clue(SHOWS, r"To force use of Open nvidia\.ko on other GPUs"),
@@ -304,6 +354,13 @@ RULES = (
         verdict=Verdict.FAULT,
         says="This driver branch no longer supports the card; an older, legacy branch does.",
         clues=(
+            clue(
+                0.9,
+                seen(r"No devices were found", r"RmInitAdapter failed", SMI_FAILED, r"NVRM: No NVIDIA"),
+                Check(_card_of_legacy_branch),
+            ),
+            clue(SUGGESTS, Check(_card_of_legacy_branch)),
+            clue(SHOWS, r"^NVRM: +(?:this|the) GPU\.? +(?:Continuing|which is)"),
             clue(PROVES, r"supported through the NVIDIA \d+\.xx (?:Legacy|drivers)"),
             clue(PROVES, r"NVIDIA driver will ignore this GPU"),
             clue(PROVES, r"only supported (?:up to|by) the .{0,20}legacy"),
@@ -380,6 +437,13 @@ RULES = (
         verdict=Verdict.FAULT,
         says="The driver works, but the unified-memory device /dev/nvidia-uvm (or its module) is not there, so CUDA cannot start.",
         clues=(
+            clue(
+                0.93,
+                seen(*_UNKNOWN_999.expressions, r"no CUDA-capable device", r"is_available\(\)", r"No CUDA GPUs"),
+                Check(_nodes_without_uvm),
+            ),
+            clue(HINTS, Check(_nodes_without_uvm)),
+            clue(0.92, r"(?:could not find module by name=|could not insert ).?nvidia\w*uvm"),
             clue(PROVES, r"nvidia-uvm.{0,20}: No such file or directory"),
             clue(PROVES, r"cannot access .{0,3}/dev/nvidia-uvm"),
             clue(PROVES, r"Module nvidia[-_]uvm not found"),
@@ -394,8 +458,12 @@ RULES = (
         ),
         explains=("nvidia-uvm-needs-reload", "cuda-init-kaslr-hmm"),
         mend=(
-            step("Load the module and make the node", "sudo modprobe nvidia_uvm && sudo nvidia-modprobe -u -c=0"),
-            step("At every start", "echo nvidia_uvm | sudo tee /etc/modules-load.d/nvidia-uvm.conf"),
+            step(
+                "Load the module and make the node",
+                "sudo modprobe nvidia_uvm && sudo nvidia-modprobe -u -c=0",
+                safe=True,
+            ),
+            step("At every start", "echo nvidia_uvm | sudo tee /etc/modules-load.d/nvidia-uvm.conf", safe=True),
         ),
         next_check="ls -l /dev/nvidia*; lsmod | grep nvidia",
         authority="https://docs.nvidia.com/cuda/cuda-installation-guide-linux/ (device node verification)",
@@ -446,6 +514,12 @@ RULES = (
         verdict=Verdict.FAULT,
         says="The laptop's graphics profile (PRIME and its kin) switches the NVIDIA module off.",
         clues=(
+            clue(SHOWS, r"envycontrol (?:--query|-q)", r"^(?:> )?integrated\s*$"),
+            clue(
+                SHOWS,
+                seen(r"system76-power graphics", r"supergfxctl (?:-g|--get)", r"optimus-manager --status"),
+                r"^(?:> )?integrated\b|^Integrated\b",
+            ),
             clue(PROVES, r"could not insert 'off'"),
             clue(PROVES, r"Module off not found"),
             clue(PROVES, r"alias nvidia\S* off"),

@@ -183,6 +183,7 @@ RULES = (
         verdict=Verdict.FAULT,
         says="The installed build carries no machine code for this card: the card is newer than the build (or left out of it).",
         clues=(
+            clue(0.93, r"has no device code compatible with (?:CUDA|HIP|ROCm)? ?arch"),
             clue(SHOWS, NO_KERNEL, unless=(r"too old|below the minimum|minimum (?:cuda )?capability supported",)),
             clue(0.9, r"CUDA capability sm_\d+ is not compatible with the current PyTorch installation"),
             clue(
@@ -598,7 +599,7 @@ RULES = (
         separates="In the default mode, 'busy or unavailable' points to a card that hangs or a process in between: look at the processes.",
         mend=(
             step("See who holds it", "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv"),
-            step("Let several in", "sudo nvidia-smi -c DEFAULT"),
+            step("Let several in", "sudo nvidia-smi -c DEFAULT", safe=True),
         ),
         next_check="nvidia-smi -q -d COMPUTE",
         authority="man nvidia-smi, compute mode",

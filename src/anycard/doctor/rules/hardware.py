@@ -126,6 +126,8 @@ RULES = (
         verdict=Verdict.FAULT,
         says="The card does not get the power it asks for: supply, cable or connector.",
         clues=(
+            clue(PROVES, r"does not have the necessary power cables connected"),
+            clue(PROVES, r"power cables? .{0,40}(?:not (?:properly )?(?:connected|attached|plugged)|disconnected)"),
             clue(PROVES, xid(54)),
             clue(PROVES, r"Auxiliary power is not connected"),
             clue(

@@ -123,6 +123,7 @@ RULES = (
         verdict=Verdict.APPLICATION,
         says="The weights fit, but the KV cache or graph of this context length does not.",
         clues=(
+            clue(0.85, r"\b100% CPU\b", Check(_long_context)),
             clue(0.93, Check(_partly_on_cpu), Check(_weights_fit)),
             clue(0.9, seen(*_SPLIT.expressions, r"offloaded \d+/\d+ layers"), said(r"(?:context|num_ctx|ctx)\w*")),
             clue(0.9, _KV_FAILS),
@@ -154,8 +155,12 @@ RULES = (
         says="All layers but the output layer are on the card: it is slower than it could be, by the last bit of memory.",
         clues=(
             clue(0.93, Check(_output_layer_only)),
-            clue(0.93, r"offloading output layer to CPU"),
-            clue(SHOWS, r"output(?: layer)?\.?\w* .{0,40}(?:on|to|assigned to) (?:the )?CPU"),
+            clue(0.93, r"offloading output layer to CPU", unless=(Check(_partly_on_cpu),)),
+            clue(
+                SHOWS,
+                r"output(?: layer)?\.?\w* .{0,40}(?:on|to|assigned to) (?:the )?CPU",
+                unless=(Check(_partly_on_cpu),),
+            ),
             clue(SHOWS, r"layer +\d+ \(output\).{0,40}CPU"),
         ),
         explains=("ollama-model-exceeds-vram", "ollama-context-exceeds-vram"),

@@ -22,7 +22,7 @@ RULES = (
             clue(0.4, r"unhandled system error"),
         ),
         explains=("dev-shm-too-small",),
-        mend=(step("Give it its usual mode", "sudo chmod 1777 /dev/shm"),),
+        mend=(step("Give it its usual mode", "sudo chmod 1777 /dev/shm", safe=True),),
         next_check="ls -ld /dev/shm; df -h /dev/shm",
         authority=_NCCL,
     ),

@@ -114,6 +114,11 @@ RULES = (
         verdict=Verdict.APPLICATION,
         says="The notebook runs on a CPU runtime: no accelerator was chosen, or the usage limit is reached.",
         clues=(
+            clue(
+                0.88,
+                seen(r"^/content\b", r"sample_data", r"^!nvidia-smi", r"%tensorflow_version", r"/kaggle/working"),
+                seen(r"nvidia-smi: (?:command )?not found", r"No CUDA GPUs are available", r"Found no NVIDIA driver"),
+            ),
             clue(0.93, r"(?:Cannot|can't|unable to|could not) connect to (?:a )?GPU backend"),
             clue(0.93, r"You cannot currently connect to a GPU due to usage limits"),
             clue(

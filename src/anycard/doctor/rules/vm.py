@@ -15,6 +15,35 @@ _CODE43 = seen(
 
 RULES = (
     Rule(
+        slug="passthrough-without-iommu",
+        family="vm",
+        verdict=Verdict.FAULT,
+        says="The card is meant for a virtual machine, but the kernel has no IOMMU (off in the firmware, or not asked for), so vfio-pci refuses it.",
+        clues=(
+            clue(PROVES, r"driver_override vfio-pci, no driver, no IOMMU group"),
+            clue(PROVES, r"vfio\S*:? .{0,60}no iommu_?group found"),
+            clue(PROVES, r"No IOMMU detected, please activate it"),
+            clue(PROVES, r"vfio-pci: probe of [0-9a-f:.]+ failed with error -22"),
+            clue(0.9, r"host doesn'?t support (?:passthrough|VFIO PCI).{0,40}(?:host PCI|devices|interface)"),
+            clue(SHOWS, r"vfio-pci.{0,60}failed with error -22"),
+            clue(
+                SHOWS,
+                r"IOMMU (?:is )?(?:not (?:present|enabled|found|available)|disabled).{0,60}",
+                seen(r"vfio", r"passthrough", r"hostpci"),
+            ),
+        ),
+        separates="'is not viable' means that the group is there, and another function of it is still on its host driver.",
+        explains=("iommu-group-not-viable",),
+        mend=(
+            step(
+                "Switch it on in the firmware (Intel: VT-d; AMD: AMD-Vi, IOMMU; in a nested guest: give it a virtual IOMMU)"
+            ),
+            step("Ask the kernel for it on its command line, then restart", "intel_iommu=on iommu=pt", "linux vm"),
+        ),
+        next_check="ls /sys/kernel/iommu_groups; sudo dmesg | grep -iE 'DMAR|AMD-Vi|iommu|vfio'",
+        authority="https://docs.kernel.org/driver-api/vfio.html; drivers/vfio/vfio_main.c (a device without a group: -EINVAL)",
+    ),
+    Rule(
         slug="iommu-group-not-viable",
         family="vm",
         verdict=Verdict.FAULT,

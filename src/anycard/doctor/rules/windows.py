@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from anycard.doctor.codes import cuda
 from anycard.doctor.rule import ALLOWS, HINTS, SHOWS, SUGGESTS, Rule, clue, on, seen, step
 from anycard.doctor.shapes import Verdict
 
@@ -36,6 +37,8 @@ RULES = (
         verdict=Verdict.FAULT,
         says="Windows reset the display driver because one kernel ran longer than its watchdog (TDR, two seconds) allows.",
         clues=(
+            clue(SHOWS, on("windows"), cuda(702)),
+            clue(0.9, r"(?:BugCheck|bugcheck was:?|Bug ?Check ?Code:?) ?0x0*(?:116|117|141|119)\b"),
             clue(0.92, r"\bTdr(?:Delay|Level|DdiDelay)\b"),
             clue(0.9, _TDR_EVENT),
             clue(
@@ -124,6 +127,7 @@ RULES = (
         verdict=Verdict.FAULT,
         says="The card also drives a desktop, so a kernel that runs for more than some seconds is ended.",
         clues=(
+            clue(0.88, cuda(702), unless=(on("windows"),)),
             clue(0.9, r"the launch timed out and was terminated", unless=(on("windows"),)),
             clue(0.9, r"cudaErrorLaunchTimeout", unless=(on("windows"),)),
             clue(0.9, r"CUDA_ERROR_LAUNCH_TIMEOUT", unless=(on("windows"),)),

@@ -195,6 +195,9 @@ RULES = (
         verdict=Verdict.FAULT,
         says="Under WSL the container toolkit's control-group setting is wrong (no-cgroups), so containers are refused the card.",
         clues=(
+            clue(
+                0.92, on("wsl"), r"(?:bpf_prog_query|device filters attached to the cgroup|failed to add device rules)"
+            ),
             clue(0.92, seen(_BLOCKED, r"nvidia-container-cli", r"Failed to initialize NVML"), r"no-cgroups"),
             clue(SHOWS, on("wsl", "container"), r"no-cgroups ?="),
             clue(0.9, seen(r"microsoft-standard", r"\bWSL", r"/usr/lib/wsl"), r"nvidia-container-cli: .{0,120}cgroup"),
