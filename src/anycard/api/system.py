@@ -12,6 +12,7 @@ import anycard
 from anycard.api.metrics import metrics
 from anycard.cards.views import around_json, card_json
 from anycard.config import Paths
+from anycard.errors import UnavailableError
 from anycard.host.clock import now
 from anycard.jobs.dispatch import Dispatcher
 from anycard.jobs.lifecycle import stop
@@ -71,6 +72,8 @@ class System:
 
     async def status(self) -> dict[str, Any]:
         by_state = await asyncio.to_thread(self._counts)
+        if self._dispatcher.machine.note_engine(self._dispatcher.engine.trouble()):
+            self._dispatcher.nudge()
         moment = now()
         return {
             "schema": "anycard.status/1",
@@ -103,6 +106,10 @@ class System:
 
     async def down(self, *, stop_attempts: bool) -> dict[str, Any]:
         if stop_attempts:
+            trouble = self._dispatcher.engine.trouble()
+            if trouble is not None and self._dispatcher.board.attempts:
+                fields: dict[str, Any] = {**trouble.params}
+                raise UnavailableError(trouble.msgid, **fields)  # it would be told, and end nothing
             await self._dispatcher.ask(self._stop_all)
             for _ in range(round(_STOPPED_WITHIN_S / _LOOK_S)):
                 if not self._dispatcher.board.attempts:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
-import fcntl
 import gc
 import logging
 import os
@@ -13,18 +11,20 @@ import shutil
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 
 from anycard.api.app import create_app
 from anycard.api.caller import Gate
 from anycard.api.server import Server, listen_loopback, listen_unix
 from anycard.api.system import System
 from anycard.config import Paths, configuration, paths
+from anycard.daemon.homelock import HomeLock, held
 from anycard.daemon.sharedhome import open_shared_home
 from anycard.daemon.storecare import look_after_store
 from anycard.engines.local.engine import LocalEngine
 from anycard.engines.local.launch import home_key
-from anycard.errors import AnycardError, ConflictError, UnavailableError
+from anycard.errors import AnycardError, UnavailableError
 from anycard.host.live import LiveHost
 from anycard.jobs import files
 from anycard.jobs.dispatch import Dispatcher
@@ -33,7 +33,7 @@ from anycard.jobs.hooks.settings import settings
 from anycard.jobs.logdoctor import LogDoctor
 from anycard.jobs.readings import CardReadings
 from anycard.jobs.service import Jobs
-from anycard.jobs.upkeep import DISK_WATCH_S, PROBE_S, Upkeep
+from anycard.jobs.upkeep import DISK_WATCH_S, ENGINE_WATCH_S, PROBE_S, Upkeep
 from anycard.store.engine import Store
 
 log = logging.getLogger("anycard.daemon")
@@ -67,7 +67,7 @@ async def _serve(where: Paths, *, shared: bool, port: int | None) -> None:
             "{home} is the home of a shared daemon", hint="as root: anycard up --shared", home=where.home
         )
     where.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _single(where):
+    with held(where) as lock:
         told = settings(configuration(where))
         store = await asyncio.to_thread(Store.open, where, os.environ.get("ANYCARD_DATABASE_URL"))
         files.drop_staged(where.jobs)
@@ -84,7 +84,7 @@ async def _serve(where: Paths, *, shared: bool, port: int | None) -> None:
             await dispatcher.open()
             hooks.start()
             await readings.open()
-            await _run(where, store, dispatcher, machine, readings, shared=shared, port=port)
+            await _run(where, lock, store, dispatcher, machine, readings, shared=shared, port=port)
         finally:
             await readings.close()
             await asyncio.to_thread(hooks.stop)
@@ -96,6 +96,7 @@ async def _serve(where: Paths, *, shared: bool, port: int | None) -> None:
 
 async def _run(
     where: Paths,
+    lock: HomeLock,
     store: Store,
     dispatcher: Dispatcher,
     machine: Upkeep,
@@ -113,12 +114,19 @@ async def _run(
     app = create_app(Jobs(where, store, dispatcher, shared=shared), system, gate)
     app.state.readings = readings
     server = Server(app)
+
+    async def look_at_engine() -> bool:
+        return machine.note_engine(dispatcher.engine.trouble())
+
     listeners = _listen(where, gate, shared=shared, port=port)
+    address, listening = where.socket, where.socket.stat()
     tasks = {
         asyncio.create_task(dispatcher.run(), name="dispatcher"),
         asyncio.create_task(server.serve(sockets=listeners), name="server"),
         asyncio.create_task(_every(PROBE_S, machine.look, dispatcher), name="cards"),
         asyncio.create_task(_every(DISK_WATCH_S, machine.look_at_disk, dispatcher), name="disk"),
+        asyncio.create_task(_every(ENGINE_WATCH_S, look_at_engine, dispatcher), name="engine"),
+        asyncio.create_task(lock.until_lost(), name="home"),
     }
     care = asyncio.create_task(
         look_after_store(store, where, lambda: dispatcher.board, system.note_damage), name="store care"
@@ -131,12 +139,18 @@ async def _run(
     dispatcher.stop()
     server.should_exit = True
     by_name = {task.get_name(): task for task in tasks}
-    for look in (by_name["cards"], by_name["disk"], care):
+    lost = not lock.is_in_place()
+    if lost:
+        log.error("the home %s was moved or deleted: this daemon leaves; what runs goes on", where.home)
+    for look in (*(by_name[name] for name in ("cards", "disk", "engine", "home")), care):
         look.cancel()
-    await asyncio.wait({by_name["dispatcher"], by_name["server"]}, timeout=10)
-    where.socket.unlink(missing_ok=True)
-    for task in done - {stop}:
-        task.result()  # something ended that never should: let its error out
+    over, _ = await asyncio.wait({by_name["dispatcher"], by_name["server"]}, timeout=10)
+    _unlink_own(address, listening)
+    for task in (done | over) - {stop}:
+        if lost and task.exception() is not None:
+            log.error("%s: %s", task.get_name(), task.exception())  # for want of a home
+        else:
+            task.result()  # something ended that never should: let its error out
 
 
 async def _every(seconds: float, look: Callable[[], Awaitable[bool]], dispatcher: Dispatcher) -> None:
@@ -156,26 +170,13 @@ def _listen(where: Paths, gate: Gate, *, shared: bool, port: int | None) -> list
     return listeners
 
 
-@contextlib.contextmanager
-def _single(where: Paths) -> Iterator[None]:
-    """One daemon a home: a lock that the kernel drops with the process."""
-    descriptor = os.open(where.daemon_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def _unlink_own(path: Path, ours: os.stat_result) -> None:
+    """Removes our socket, and not that of another daemon which made its home where ours was."""
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            pid = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "?"
-            raise ConflictError(
-                "a daemon for {home} is running already (pid {pid})",
-                hint="`anycard down` ends it",
-                home=str(where.home),
-                pid=pid,
-            ) from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-        yield
-    finally:
-        os.close(descriptor)
+        if os.path.samestat(path.stat(), ours):
+            path.unlink()
+    except (FileNotFoundError, NotADirectoryError):
+        return
 
 
 def _shell() -> str:

@@ -121,5 +121,8 @@ class Engine(Protocol):
     async def forget(self, attempt_ids: Sequence[int]) -> None:
         """The end was recorded; the engine may drop what it remembers."""
 
+    def trouble(self) -> Text | None:
+        """Why it can start and stop nothing now, and what to do; None when it can, or nobody knows."""
+
     async def close(self) -> None:
         """Disconnects. Attempts go on."""

@@ -33,6 +33,7 @@ log = logging.getLogger("anycard.upkeep")
 DISK_PAUSE_BYTES = 256 * MIB  # below: nothing starts. Overridden by ANYCARD_DISK_PAUSE_BYTES.
 PROBE_S = 3.0  # a look takes 1 to 2 ms; a lost card is known after two
 DISK_WATCH_S = 2.0
+ENGINE_WATCH_S = 2.0
 IDLE_CPU_SHARE = 0.02  # of one core: a sleeping Python with a heartbeat thread stays below
 IDLE_CARD_UTILISATION = 0.01
 
@@ -49,6 +50,7 @@ class Upkeep:
         self._watch = CardWatch(limits)
         self._full: Text | None = None
         self._damage: Text | None = None
+        self._engine_trouble: Text | None = None
         self._pause_below = _pause_below()
         self.reserve = Reserve(paths.reserve)
 
@@ -100,11 +102,16 @@ class Upkeep:
     @property
     def paused(self) -> Text | None:
         """Why nothing starts; None when all is well."""
-        return self._damage or self._full
+        return self._damage or self._full or self._engine_trouble
 
     def note_damage(self, what: Text) -> None:
         """The store was found damaged while it is in use: what runs goes on, nothing new starts until a whole one is put in its place."""
         self._damage = what
+
+    def note_engine(self, trouble: Text | None) -> bool:
+        """What the engine says of itself: while it can start nothing, nothing is given to it. True when that changed."""
+        before, self._engine_trouble = self._engine_trouble, trouble
+        return before != trouble
 
     def disk_is_low(self) -> bool:
         return free_bytes(self._paths.home) < self._pause_below

@@ -14,22 +14,28 @@ import struct
 import subprocess
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from anycard.config import Paths
 from anycard.engines.local import wire
-from anycard.engines.local.launch import launch
+from anycard.engines.local.launch import home_key, launch
 from anycard.engines.protocol import AttemptSpec, AttemptStatus, OpenAttempt, Phase
 from anycard.errors import UnavailableError
 from anycard.host.clock import boot_id, now
+from anycard.i18n import N_
 from anycard.model.end_reason import EndReason
+from anycard.model.text import Text
 
 PROTOCOL = 1  # the supervisor's of the same name; one that speaks another is replaced
 _READ_BYTES = 1 << 18
 _FORGET_S = 0.2
 _READY_TIMEOUT_S = 10.0  # an interpreter that starts on a very busy machine
+_ANSWER_S = 2.0  # for a hello, which takes it a fraction of a millisecond
+_DRAIN_S = 1.0  # for what was sent to be taken; what was not stays in line
 _SHORT_LIFE_S = 0.5
 _SHORT_LIFE_WAIT_S = 0.2
 _LONGEST_WAIT_S = 30.0  # between tries while the supervisor cannot be started
+_STOPPED = N_("the supervisor, which runs the attempts, is stopped (process {pid}): kill -CONT {pid} wakes it")
 
 
 @dataclass(slots=True)
@@ -99,6 +105,12 @@ class LocalEngine:
             asyncio.get_running_loop().call_later(_FORGET_S, lambda: self._send(self._forget_line()))
         self._forgotten += attempt_ids
 
+    def trouble(self) -> Text | None:
+        pid = self.supervisor_pid
+        if self._writer is None or pid is None or not _is_stopped(pid):
+            return None
+        return Text(_STOPPED, {"pid": pid})
+
     async def close(self) -> None:
         await self._end_keeper()
         self._send(self._forget_line())
@@ -125,11 +137,13 @@ class LocalEngine:
             self._writer.write(data)
 
     async def _drained(self) -> None:
+        """Waits until it is sent, so that it does not pile up here; not for a supervisor that takes nothing."""
         if self._writer is not None:
             try:
-                await self._writer.drain()
-            except ConnectionError:
-                return  # the keeper sees it too, and connects anew
+                async with asyncio.timeout(_DRAIN_S):
+                    await self._writer.drain()
+            except (ConnectionError, TimeoutError):  # the keeper sees it too, and connects anew; or `trouble` says why
+                return
 
     async def _keep(self, reader: asyncio.StreamReader) -> None:
         """Reads reports; when the supervisor is gone, brings it back."""
@@ -213,16 +227,26 @@ class LocalEngine:
         if not _is_ours(writer.get_extra_info("socket")):
             writer.close()
             raise self._unavailable(f"{path} belongs to someone else")
+        pid = _peer_pid(writer.get_extra_info("socket"))
+        if _is_stopped(pid):
+            writer.close()
+            raise UnavailableError(_STOPPED, pid=pid)
         try:
             writer.write(wire.line({"do": "hello"}))
-            answer = json.loads(await reader.readline() or "null")
+            async with asyncio.timeout(_ANSWER_S):
+                answer = json.loads(await reader.readline() or "null")
+            ours = home_key(self._paths)
+            if answer is not None and answer["hello"].get("home", ours) != ours:
+                path.unlink(missing_ok=True)  # that of a home which was here before, whose attempts it goes on with
+                writer.close()
+                return None
             if answer is not None and answer["hello"]["protocol"] == PROTOCOL:
                 self._writer = writer
                 self.supervisor_pid = answer["hello"]["pid"]
                 return reader
             writer.write(wire.line({"do": "leave"}))  # another version's; attempts go on without it and are found again
             await reader.read()
-        except ConnectionError:
+        except (ConnectionError, TimeoutError):
             pass
         writer.close()
         return None
@@ -243,18 +267,38 @@ class LocalEngine:
         if writer is not None:
             writer.close()
             try:
-                await writer.wait_closed()
+                async with asyncio.timeout(_DRAIN_S):
+                    await writer.wait_closed()
             except ConnectionError:
                 return
+            except TimeoutError:
+                writer.transport.abort()
 
 
 def _stop_line(attempt_id: int, why: EndReason, grace_s: float) -> bytes:
     return wire.line({"do": "stop", "id": attempt_id, "why": why.value, "grace_s": grace_s})
 
 
+def _is_stopped(pid: int) -> bool:
+    """Whether the process is stopped (SIGSTOP) and does nothing until somebody wakes it. False where the system does not tell."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] == "T"
+    except (OSError, IndexError):
+        return False
+
+
 def _is_ours(connection: socket.socket) -> bool:
     """Whether the same user or root listens there (where the system can say)."""
-    if not hasattr(socket, "SO_PEERCRED"):
-        return True
+    return not hasattr(socket, "SO_PEERCRED") or _peer(connection)[1] in (os.getuid(), 0)
+
+
+def _peer_pid(connection: socket.socket) -> int:
+    """Of whoever listens there; 0 where the system does not tell."""
+    return _peer(connection)[0] if hasattr(socket, "SO_PEERCRED") else 0
+
+
+def _peer(connection: socket.socket) -> tuple[int, int]:
+    """(pid, uid)"""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return struct.unpack("3i", credentials)[1] in (os.getuid(), 0)
+    pid, uid, _ = struct.unpack("3i", credentials)
+    return pid, uid

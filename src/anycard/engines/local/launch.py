@@ -18,8 +18,14 @@ _MAIN = Path(__file__).with_name("supervisor") / "__main__.py"
 
 
 def home_key(paths: Paths) -> str:
-    """Short name of this home: in the mark of its attempts' processes and in its control groups."""
-    return hashlib.sha256(os.fsencode(paths.home)).hexdigest()[:12]
+    """Short name of this home: in the mark of its attempts' processes and in its control groups. It goes by the home's lock file, so it
+    stays when the home is moved, and another home made in its place has one of its own. OSError when the home is not there."""
+    descriptor = os.open(paths.home / "supervisor.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        found = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    return hashlib.sha256(f"{found.st_dev}:{found.st_ino}".encode()).hexdigest()[:12]
 
 
 def private_folder(folder: Path) -> None:

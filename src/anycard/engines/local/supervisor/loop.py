@@ -51,6 +51,7 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._attempts = Attempts(home_key, boot_id, self._report, self._watch, self._unwatch)
         self._listener = _listen(socket_path)
+        self._listening = os.stat(socket_path)
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._wake_reader.setblocking(False)
@@ -80,7 +81,8 @@ class Supervisor:
             ):
                 key.data(key.fileobj, mask)
         self._flush()
-        _unlink(self._socket_path)
+        if _is_there(self._socket_path, self._listening):
+            _unlink(self._socket_path)
         self._attempts.cgroups.close()
 
     def _leave(self, *_: object) -> None:
@@ -148,7 +150,8 @@ class Supervisor:
             client.opened = True
             self._attempts.open(message["attempts"])
         elif verb == "hello":
-            client.unsent += json.dumps({"hello": {"protocol": PROTOCOL, "pid": os.getpid()}}).encode() + b"\n"
+            hello = {"protocol": PROTOCOL, "pid": os.getpid(), "home": self._attempts.home_key}
+            client.unsent += json.dumps({"hello": hello}).encode() + b"\n"
             self._send(client)
         elif verb == "leave":
             self._leaving = True
@@ -208,6 +211,14 @@ def peer(connection: socket.socket) -> tuple[int, int]:
         "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     )
     return pid, uid
+
+
+def _is_there(path: str, ours: os.stat_result) -> bool:
+    """Whether ``path`` is our socket still, and not that of the supervisor of a home made where ours was."""
+    try:
+        return os.path.samestat(os.stat(path), ours)
+    except OSError:
+        return False
 
 
 def _unlink(path: str) -> None:
