@@ -20,6 +20,7 @@ from anycard.api.server import Server, listen_loopback, listen_unix
 from anycard.api.system import System
 from anycard.config import Paths, configuration, paths
 from anycard.daemon.homelock import HomeLock, held
+from anycard.daemon.page import open_page
 from anycard.daemon.sharedhome import open_shared_home
 from anycard.daemon.storecare import look_after_store
 from anycard.engines.local.engine import LocalEngine
@@ -45,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--home")
     parser.add_argument("--shared", action="store_true")
     parser.add_argument("--port", type=int)
+    parser.add_argument("--page-link", action="store_true", help="say where to log in to the page")
     options = parser.parse_args(argv)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     os.umask(0o077)
@@ -52,14 +54,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     gc.freeze()  # what was imported stays; the collector need not look through it again and again
     gc.set_threshold(50_000, 20, 100)
     try:
-        asyncio.run(_serve(paths(options.home), shared=options.shared, port=options.port))
+        asyncio.run(_serve(paths(options.home), shared=options.shared, port=options.port, page_link=options.page_link))
     except AnycardError as error:
         log.error("%s%s", error, f" ({error.to_json()['hint']})" if error.hint else "")
         return error.exit_code
     return 0
 
 
-async def _serve(where: Paths, *, shared: bool, port: int | None) -> None:
+async def _serve(where: Paths, *, shared: bool, port: int | None, page_link: bool) -> None:
     if shared:
         open_shared_home(where)
     elif where.shared_mark.exists():
@@ -84,7 +86,7 @@ async def _serve(where: Paths, *, shared: bool, port: int | None) -> None:
             await dispatcher.open()
             hooks.start()
             await readings.open()
-            await _run(where, lock, store, dispatcher, machine, readings, shared=shared, port=port)
+            await _run(where, lock, store, dispatcher, machine, readings, shared=shared, port=port, page_link=page_link)
         finally:
             await readings.close()
             await asyncio.to_thread(hooks.stop)
@@ -104,6 +106,7 @@ async def _run(
     *,
     shared: bool,
     port: int | None,
+    page_link: bool,
 ) -> None:
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -111,7 +114,8 @@ async def _run(
         loop.add_signal_handler(number, ended.set)
     gate = Gate(where.home / "token", shared=shared)
     system = System(where, store, dispatcher, mode="shared" if shared else "personal", end=ended.set)
-    app = create_app(Jobs(where, store, dispatcher, shared=shared), system, gate)
+    jobs = Jobs(where, store, dispatcher, shared=shared)
+    app = create_app(jobs, system, gate)
     app.state.readings = readings
     server = Server(app)
 
@@ -119,6 +123,7 @@ async def _run(
         return machine.note_engine(dispatcher.engine.trouble())
 
     listeners = _listen(where, gate, shared=shared, port=port)
+    page = open_page(where, app, jobs, system, dispatcher, readings, listeners)
     address, listening = where.socket, where.socket.stat()
     tasks = {
         asyncio.create_task(dispatcher.run(), name="dispatcher"),
@@ -134,6 +139,8 @@ async def _run(
     stop = asyncio.create_task(ended.wait(), name="signals")
     log.info("ready: home %s, pid %d", where.home, os.getpid())
     _tell_service_manager("READY=1")
+    if page is not None and page_link:
+        print(f"page: {page.link(gate.own())['url']}", flush=True)
     done, _ = await asyncio.wait({stop, *tasks}, return_when=asyncio.FIRST_COMPLETED)
     _tell_service_manager("STOPPING=1")
     dispatcher.stop()
@@ -163,7 +170,9 @@ async def _every(seconds: float, look: Callable[[], Awaitable[bool]], dispatcher
 
 def _listen(where: Paths, gate: Gate, *, shared: bool, port: int | None) -> list[socket.socket]:
     listeners = [listen_unix(where.socket, 0o666 if shared else 0o600)]
-    if port is not None:
+    if port is None:
+        gate.drop_token()  # the loopback listener that is there in any case is the page's, not the API's
+    else:
         listeners.append(listen_loopback(port))
         token = gate.make_token()
         print(f"http://127.0.0.1:{listeners[-1].getsockname()[1]} token: {token}", flush=True)

@@ -19,6 +19,7 @@ from anycard.config import Paths, configuration
 from anycard.errors import UnavailableError, UsageError
 from anycard.jobs.dispatch import Dispatcher
 from anycard.jobs.files import write_private
+from anycard.jobs.readings import CardReadings
 from anycard.jobs.service import Jobs
 
 if TYPE_CHECKING:
@@ -74,7 +75,13 @@ def _kept(file: Path) -> int | None:
 
 
 def open_page(
-    where: Paths, app: FastAPI, jobs: Jobs, system: System, dispatcher: Dispatcher, listeners: list[socket.socket]
+    where: Paths,
+    app: FastAPI,
+    jobs: Jobs,
+    system: System,
+    dispatcher: Dispatcher,
+    readings: CardReadings,
+    listeners: list[socket.socket],
 ) -> Page | None:
     """Puts the pages beside the API and adds their listener to ``listeners``, unless the API listens on the loopback already."""
     port, names = page_settings(configuration(where))
@@ -84,7 +91,7 @@ def open_page(
         if reached is None:
             return None
         listeners.append(reached)
-    page = Page(where, jobs, system, dispatcher, f"http://127.0.0.1:{reached.getsockname()[1]}", names)
+    page = Page(where, jobs, system, dispatcher, readings, f"http://127.0.0.1:{reached.getsockname()[1]}", names)
     page.beside(app)
     return page
 
@@ -93,12 +100,20 @@ class Page:
     """The pages beside an API: they answer what it has no route for."""
 
     def __init__(
-        self, where: Paths, jobs: Jobs, system: System, dispatcher: Dispatcher, address: str, names: tuple[str, ...]
+        self,
+        where: Paths,
+        jobs: Jobs,
+        system: System,
+        dispatcher: Dispatcher,
+        readings: CardReadings,
+        address: str,
+        names: tuple[str, ...],
     ) -> None:
         self._where = where
         self._jobs = jobs
         self._system = system
         self._dispatcher = dispatcher
+        self._readings = readings
         self._address = address
         self._names = names
 
@@ -126,10 +141,13 @@ class Page:
 
     @functools.cached_property
     def _pages(self) -> Pages:
+        from anycard.jobs.jobfiles import JobFiles
         from anycard.web.app import Pages
         from anycard.web.visit import Services
 
+        files = JobFiles(self._where, self._dispatcher.store, self._jobs)
         cookie = (
             f"anycard_{self._where.socket_name()[:8]}"  # cookies know no ports: each daemon of a host needs its own
         )
-        return Pages(Services(self._jobs, self._system, self._dispatcher, self._where, cookie), self._names)
+        services = Services(self._jobs, self._system, self._dispatcher, self._readings, files, self._where, cookie)
+        return Pages(services, self._names)

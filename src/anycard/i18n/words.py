@@ -55,6 +55,23 @@ _HEALTHS = {
     "unknown": N_("unknown"),
 }
 
+_EVENTS = {
+    "job.submitted": N_("submitted"),
+    "job.cancel": N_("cancel asked for"),
+    "job.held": N_("held"),
+    "job.released": N_("released"),
+    "job.retried": N_("retried"),
+    "job.ended": N_("the job ended"),
+    "item.ended": N_("ended"),
+    "item.requeued": N_("queued again"),
+    "items.dropped": N_("items dropped"),
+    "item.started": N_("started"),
+    "attempt.stopping": N_("told to stop"),
+    "prepare.started": N_("setup began"),
+    "prepare.ended": N_("setup ended"),
+    "model.measured": N_("what its model needed was measured"),
+}
+
 # Between two cards; letters as people know them from `nvidia-smi topo -m`.
 WAYS = {
     "NV": N_("NVLink, with the number of links"),
@@ -77,6 +94,11 @@ def state(slug: str, *, held: bool = False) -> str:
 
 def health(slug: str) -> str:
     return _(_HEALTHS[slug]) if slug in _HEALTHS else safe(slug)
+
+
+def event(kind: str) -> str:
+    """What happened, of an event's kind; a kind that is not known here shows as it is."""
+    return _(_EVENTS[kind]) if kind in _EVENTS else safe(kind)
 
 
 def reason(thing: Json) -> str:

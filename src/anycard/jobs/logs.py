@@ -74,6 +74,12 @@ async def _follow(
             await asyncio.sleep(_POLL_S)
 
 
+def log_of(store: Store, job_id: int, item: int, attempt: int | None) -> Path | None:
+    """The file of an attempt's log (the last one's when None), there or not; None when nothing was started."""
+    stem = _stem_of(store, job_id, item, attempt)
+    return None if stem is None else Path(f"{stem}.log")
+
+
 def _open(dispatcher: Dispatcher, job_id: int, item: int) -> bool:
     """Whether the item may still write a log."""
     job = dispatcher.board.jobs.get(job_id)

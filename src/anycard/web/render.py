@@ -19,6 +19,7 @@ import anycard
 from anycard import i18n
 from anycard.i18n import _, words
 from anycard.i18n.sentences import safe, sentence
+from anycard.jobs.states import ItemState
 from anycard.units import format_bytes, format_duration
 from anycard.web.guard import THEME_COOKIE
 
@@ -65,11 +66,13 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.globals.update(_=_, asset=asset, words=words, version=anycard.__version__, sentence=sentence, told=told)
+    made.globals.update(
+        _=_, asset=asset, words=words, version=anycard.__version__, sentence=sentence, told=told, word_states=_states
+    )
     made.filters.update(
         moment=moment,
         bytes=format_bytes,
-        length=format_duration,
+        duration=format_duration,
         plain=safe,
         took=words.took,
         percent=percent,
@@ -94,6 +97,11 @@ def moment(rfc3339: str | None) -> Markup:
         return Markup("–")
     shown = datetime.fromisoformat(rfc3339).strftime("%Y-%m-%d %H:%M")
     return Markup('<time datetime="{0}" title="{1} UTC">{1}</time>').format(rfc3339, shown)
+
+
+def _states() -> dict[str, str]:
+    """Every state in the visitor's language, for scripts."""
+    return {state.value: words.state(state.value) for state in ItemState}
 
 
 def percent(share: float | None) -> str:

@@ -28,9 +28,10 @@ MAX_TOPICS = 20
 
 
 class Topic(Protocol):
-    """What one page follows. ``mark`` begins as the page told it ("" for a new page)."""
+    """What one page follows. ``mark`` is "" while there is nothing to come back to."""
 
-    mark: str
+    @property
+    def mark(self) -> str: ...
 
     async def news(self) -> list[dict[str, Any]]:
         """What came since ``mark``, which moves on; empty when nothing did. Must be quick when there is nothing."""

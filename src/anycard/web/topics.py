@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import secrets
+from pathlib import Path
 from typing import Any
 
+from anycard.errors import NotFoundError
+from anycard.jobs import logparts
+from anycard.jobs.dispatch import Watcher
+from anycard.jobs.jobfiles import attempt_of, part
+from anycard.jobs.readingsviews import tick_json
 from anycard.web.sessions import Session
 from anycard.web.stream import Hub, Maker, Topic
 
 _LIFE = secrets.token_hex(3)  # versions count from 0 again in the next daemon's life
+_MANY_ITEMS = 500  # when so many changed at once, the page asks for its grid again
+_BEHIND_BYTES = 1024 * 1024  # a log that runs away faster is caught up with at its end
 
 
 class _Queue:
@@ -32,8 +40,130 @@ class _Queue:
         """Holds nothing."""
 
 
+class _Cards:
+    """``cards``: the last second's readings, as GET /v1/readings/live has them."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._readings = hub.services.readings
+        self.mark = ""
+        self._at = 0.0
+
+    async def news(self) -> list[dict[str, Any]]:
+        tick = self._readings.last
+        if tick is None or tick.at == self._at:
+            return []
+        self._at = tick.at
+        return [tick_json(tick, self._readings.owners)]
+
+    def close(self) -> None:
+        """Holds nothing."""
+
+
+class _Job:
+    """``job:41``: {state, counts, items: [[number, state] that changed] or null for many}."""
+
+    def __init__(self, hub: Hub, who: Session, job_id: int, mark: str) -> None:
+        self._hub = hub
+        self._who = who
+        self._id = job_id
+        self._watcher: Watcher = hub.services.dispatcher.watch(job_id)
+        self._missed = bool(mark) and mark != _mark(hub)  # it was away: what changed meanwhile is not known
+        self.mark = mark or _mark(hub)
+
+    async def news(self) -> list[dict[str, Any]]:
+        changed, missed = self._watcher.taken(), self._missed
+        if not changed and not missed:
+            return []
+        self._missed = False
+        self.mark = _mark(self._hub)
+        jobs = self._hub.services.jobs
+        job = await jobs.job(self._id)
+        items: list[tuple[int, str]] | None = None
+        if not missed and len(changed) <= _MANY_ITEMS:
+            items = await jobs.item_states(self._id, changed)
+        return [{"state": job["state"], "counts": job["counts"], "items": items}]
+
+    def close(self) -> None:
+        self._watcher.close()
+
+
+def _mark(hub: Hub) -> str:
+    return f"{_LIFE}.{hub.version}"
+
+
+class _Log:
+    """``log:41:0`` or ``log:41:0:2``: LOG_PARTs (jobs/jobfiles.py) as the log grows, on into the next attempt unless one is named.
+    The mark is ATTEMPT.BYTE."""
+
+    def __init__(self, hub: Hub, who: Session, ref: str, item: int, attempt: int | None, mark: str) -> None:
+        self._hub = hub
+        self._who = who
+        self._ref = ref
+        self._item = item
+        self._attempt = attempt
+        number, _, byte = mark.partition(".")
+        self._number = int(number) if number.isdigit() else None
+        self._byte = int(byte) if byte.isdigit() else 0
+        self._size = -1
+        self._log: Path | None = None
+        self._version = -1
+
+    @property
+    def mark(self) -> str:
+        return "" if self._number is None else f"{self._number}.{self._byte}"
+
+    async def news(self) -> list[dict[str, Any]]:
+        if self._version != self._hub.version:  # something changed: it may have another attempt now
+            self._version = self._hub.version
+            self._log = await self._hub.services.files.log(self._ref, self._who, item=self._item, attempt=self._attempt)
+        if self._log is None:
+            return []
+        number = attempt_of(self._log)
+        if number != self._number:
+            fresh = self._number is not None
+            self._number, self._byte, self._size = number, 0, -1
+            if not fresh:  # a page that has none of it begins with the end
+                return [await self._told(await part(self._log))]
+        size = logparts.size_of(self._log)
+        if size == self._size:
+            return []
+        if size - self._byte > _BEHIND_BYTES:
+            skipped = await part(self._log)
+            return [await self._told({**skipped, "skipped": skipped["start"] - self._byte})]
+        return [await self._told(await part(self._log, after=self._byte))]
+
+    async def _told(self, found: dict[str, Any]) -> dict[str, Any]:
+        self._byte = found["end"]
+        # A part that was cut short leaves the rest for the next look.
+        self._size = found["size"] if found["end"] + logparts.PART_BYTES > found["size"] else -1
+        return {**found, "attempt": self._number}
+
+    def close(self) -> None:
+        """Holds nothing."""
+
+
 async def _queue(hub: Hub, who: Session, argument: str, mark: str) -> Topic:
     return _Queue(hub, mark)
 
 
-MAKERS: dict[str, Maker] = {"queue": _queue}
+async def _cards(hub: Hub, who: Session, argument: str, mark: str) -> Topic:
+    return _Cards(hub)
+
+
+async def _job(hub: Hub, who: Session, argument: str, mark: str) -> Topic:
+    job = await hub.services.jobs.job(argument)
+    return _Job(hub, who, job["id"], mark)
+
+
+async def _log(hub: Hub, who: Session, argument: str, mark: str) -> Topic:
+    ref, _, rest = argument.partition(":")
+    item, _, attempt = rest.partition(":")
+    try:
+        made = _Log(hub, who, ref, int(item), int(attempt) if attempt else None, mark)
+    except ValueError:
+        raise NotFoundError("there is no log {name}", name=argument) from None
+    await hub.services.jobs.own(ref, who)
+    return made
+
+
+MAKERS: dict[str, Maker] = {"queue": _queue, "cards": _cards, "job": _job, "log": _log}

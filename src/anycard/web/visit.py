@@ -11,6 +11,8 @@ from fastapi import Request
 from anycard.api.system import System
 from anycard.config import Paths
 from anycard.jobs.dispatch import Dispatcher
+from anycard.jobs.jobfiles import JobFiles
+from anycard.jobs.readings import CardReadings
 from anycard.jobs.service import Jobs
 from anycard.web.sessions import Session
 
@@ -22,6 +24,8 @@ class Services:
     jobs: Jobs
     system: System
     dispatcher: Dispatcher
+    readings: CardReadings
+    files: JobFiles
     paths: Paths
     cookie: str
 
@@ -41,6 +45,10 @@ class Visit:
     @property
     def system(self) -> System:
         return self.services.system
+
+    @property
+    def files(self) -> JobFiles:
+        return self.services.files
 
     @property
     def form(self) -> Mapping[str, str]:

@@ -120,6 +120,6 @@
   document.addEventListener("DOMContentLoaded", () => {
     localTimes(document);
     if (new URLSearchParams(location.search).has("find")) document.querySelector("[data-search]")?.focus();
-    open();
+    setTimeout(open, 0);  // when every script of the page has said what it follows
   });
 })();

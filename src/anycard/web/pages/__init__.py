@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import ModuleType
 
 from anycard.web.nav import Entry
-from anycard.web.pages import cards, jobs, login, look, queue, stream
+from anycard.web.pages import cards, job, jobs, log, login, look, outputs, queue, stream, submit
 
 # In the order of the navigation.
-MODULES: tuple[ModuleType, ...] = (cards, queue, jobs, login, look, stream)
+MODULES: tuple[ModuleType, ...] = (cards, queue, jobs, job, log, outputs, submit, stream, login, look)
 
 NAV: tuple[Entry, ...] = tuple(module.NAV for module in MODULES if hasattr(module, "NAV"))
