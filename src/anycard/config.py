@@ -7,6 +7,7 @@ ANYCARD_HOME/
   daemon.log supervisor.log
   jobs/J/               job.yaml as submitted, run.sh; ITEM.N.log, ITEM.N.output/ ... of attempt N; ITEM.checkpoint/ of them all
   outputs/J/ITEM/       of succeeded items, arrived by rename
+  offers/               catalogues of offers, when somebody had them fetched
   shared                there when the home is a shared daemon's (docs/shared.md)
 """
 
@@ -71,6 +72,11 @@ class Paths:
 
     def output(self, job_id: int, item: int) -> Path:
         return self.home / "outputs" / str(job_id) / str(item)
+
+    @property
+    def offers(self) -> Path:
+        """Catalogues of offers that somebody had fetched."""
+        return self.home / "offers"
 
     @property
     def shared_mark(self) -> Path:

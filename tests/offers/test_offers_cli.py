@@ -234,3 +234,30 @@ def test_answers_are_chinese_throughout_and_json_stays_english(call, monkeypatch
     body = json.loads(out)
     assert body["assumed"][0] == "1000 tokens are generated one after another"
     assert "here, on the CPU" in [one["name"] for one in body["ranked"]]
+
+
+def test_a_refresh_without_a_network_says_what_to_do(call, monkeypatch):
+    monkeypatch.setenv("ANYCARD_CATALOGUE_URL", "http://127.0.0.1:9/none")
+    code, out, err = call("offers", "--refresh", "--cloud", "aws")
+    assert code == 125 and not out
+    assert "cannot be reached" in err and "ships with anycard" in err
+
+
+def test_a_mixed_currency_table_is_compared_and_an_unknown_currency_left_out(call, tmp_path):
+    (tmp_path / "mixed.csv").write_text(
+        "provider,instance,card,card_count,currency,on_demand_per_h\n"
+        "A,usd,A100-80GB,1,USD,2\nB,cny,A100-80GB,1,CNY,4\nC,gbp,A100-80GB,1,GBP,9\nD,odd,A100-80GB,1,XYZ,0.01\n"
+    )
+    code, out, _ = call("offers", "--offers", "mixed.csv", "--json")
+    assert code == 0
+    assert [one["id"] for one in json.loads(out)["offers"]] == ["b-cny", "a-usd", "c-gbp", "d-odd"]
+    code, out, err = call("advise", "job.yaml", "--offers", "mixed.csv", "--currency", "CNY", "--json")
+    assert code == 0 and json.loads(out)["choice"]["offer"] == "b-cny"
+    assert "no exchange rate for XYZ" in err
+
+
+def test_every_price_shows_an_age(call):
+    _, out, _ = call("offers", "--json", "--limit", "1000")
+    assert all(one["age_at_least_days"] is not None for one in json.loads(out)["offers"])
+    _, out, _ = call("offers", "--limit", "1000")
+    assert not any(line.rstrip().endswith("?") for line in out.splitlines()[1:])

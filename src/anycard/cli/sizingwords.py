@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
+from pathlib import Path
 from typing import Any
 
 from anycard.cli.output import safe, sentence
@@ -85,6 +86,14 @@ def cpu_spec() -> CardSpec:
 
     memory = int(psutil.virtual_memory().total)
     return CardSpec("cpu", "CPU", memory, bandwidth_bytes_s=CPU_BANDWIDTH, unified=True, source="this machine")
+
+
+def offers_folder() -> Path:
+    """Where `anycard offers --refresh` keeps what it fetched."""
+    from anycard.cli.session import session
+    from anycard.config import paths
+
+    return paths(session.home).offers
 
 
 def said(text: Text) -> str:

@@ -37,8 +37,8 @@ class CatalogueError(UsageError):
     code = "bad-catalogue"
 
 
-def parse_offers(rows: Iterable[Mapping[str, object]], source: str = "") -> tuple[Offer, ...]:
-    """One offer a row, with ids that stay the same as long as provider, instance and region do.
+def parse_offers(rows: Iterable[Mapping[str, object]], source: str = "", known_by: str = "") -> tuple[Offer, ...]:
+    """One offer a row, with ids that stay the same as long as provider, instance and region do. ``known_by``: the day of the table, ISO.
 
     Raises CatalogueError for negative or absurd prices, unknown currencies, missing columns. A price of 0.00 means unknown.
     """
@@ -47,7 +47,7 @@ def parse_offers(rows: Iterable[Mapping[str, object]], source: str = "") -> tupl
     for number, raw in enumerate(rows, start=2):
         row = {_column(str(key)): "" if value is None else str(value) for key, value in raw.items() if key is not None}
         try:
-            offer = _offer(row, source)
+            offer = _offer(row, source, known_by)
         except PriceError as error:
             raise CatalogueError(
                 "row {row}: {fault}", hint="correct it or leave it out", row=number, fault=str(error)
@@ -75,7 +75,7 @@ def find_offer(offers: Iterable[Offer], offer_id: str) -> Offer:
     )
 
 
-def _offer(row: Mapping[str, str], source: str) -> Offer:
+def _offer(row: Mapping[str, str], source: str, known_by: str) -> Offer:
     provider, instance = row.get("provider", "").strip(), row.get("instance", "").strip()
     if not provider and not instance:
         raise PriceError("it names neither provider nor instance")
@@ -108,6 +108,7 @@ def _offer(row: Mapping[str, str], source: str) -> Offer:
         source=row.get("source", "").strip() or source,
         source_date=row.get("source_date", "").strip(),
         note=row.get("note", "").strip(),
+        known_by=known_by,
         place=row.get("place", "").strip() or "rented",
     )
 

@@ -1,11 +1,12 @@
-"""The edge: the shipped catalogue and rates, and tables of the user's own."""
+"""The edge: the shipped catalogue and rates, what `--refresh` fetched, and tables of the user's own."""
 
 from __future__ import annotations
 
 import csv
 import json
 from collections.abc import Iterable, Mapping
-from decimal import Decimal
+from datetime import date
+from decimal import Decimal, InvalidOperation
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -15,16 +16,41 @@ from anycard.errors import NotFoundError
 from anycard.offers.catalogue import CatalogueError, parse_offers
 from anycard.offers.money import PriceError, Rates, parse_price
 from anycard.offers.offer import Offer
+from anycard.offers.skypilot import merged
 from anycard.offers.spot import Availability, availability
 
 _TABLE_MAX = 64 * 1024 * 1024
+RATES_FILE = "rates.json"
+SHIPPED_ON = "2026-11-30"  # the shipped list was put together then: what gives no day of its own is at least so old
 
 
 @cache
 def shipped_offers() -> tuple[Offer, ...]:
     """The catalogue that comes with anycard: each row with its source, and its date where the source gives one."""
     text = resources.files("anycard.offers").joinpath("data/offers.csv").read_text("utf-8")
-    return parse_offers(csv.DictReader(text.splitlines()))
+    return parse_offers(csv.DictReader(text.splitlines()), known_by=SHIPPED_ON)
+
+
+def catalogue_file(folder: Path, cloud: str) -> Path:
+    """Where `--refresh` keeps a cloud's table, our columns."""
+    return folder / f"skypilot-{cloud}.csv"
+
+
+def known_offers(folder: Path) -> tuple[Offer, ...]:
+    """The shipped catalogue with what was fetched into ``folder``, the newer price of each. A damaged table is left out: CatalogueError
+    says which, and that fetching it again mends it."""
+    fetched: list[Offer] = []
+    for path in sorted(folder.glob("skypilot-*.csv")):
+        try:
+            fetched += load_offers(path)
+        except CatalogueError as error:
+            raise CatalogueError(
+                "what was fetched is damaged: {fault}",
+                hint="anycard offers --refresh fetches it again; or remove {file}",
+                fault=str(error),
+                file=str(path),
+            ) from None
+    return merged(shipped_offers(), fetched) if fetched else shipped_offers()
 
 
 def load_offers(path: Path) -> tuple[Offer, ...]:
@@ -36,14 +62,18 @@ def load_offers(path: Path) -> tuple[Offer, ...]:
     else:
         rows = list(csv.DictReader(content.splitlines()))
     try:
-        return parse_offers(rows, source=path.name)
+        return parse_offers(rows, source=path.name, known_by=date.fromtimestamp(path.stat().st_mtime).isoformat())
     except CatalogueError as error:
         raise CatalogueError("{file}: {fault}", hint=error.hint, file=path.name, fault=str(error)) from None
 
 
-def rates(given: Iterable[str] = ()) -> Rates:
-    """The shipped rates, overridden by ``given`` pairs such as ``CNY=8.1`` (units for one euro). Raises PriceError."""
+def rates(given: Iterable[str] = (), folder: Path | None = None) -> Rates:
+    """The shipped rates, or newer ones fetched into ``folder``, overridden by ``given`` pairs such as ``CNY=8.1`` (units for one euro).
+    Raises PriceError."""
     shipped = json.loads(resources.files("anycard.offers").joinpath("data/rates.json").read_bytes())
+    fetched = _fetched_rates(folder / RATES_FILE) if folder is not None else None
+    if fetched is not None and fetched["date"] > shipped["date"]:
+        shipped = fetched
     per_eur = {name: Decimal(value) for name, value in shipped["per_eur"].items()}
     changed = False
     for pair in given:
@@ -54,6 +84,16 @@ def rates(given: Iterable[str] = ()) -> Rates:
         per_eur[name.strip().upper()] = rate
         changed = True
     return Rates(per_eur, "today" if changed else shipped["date"], "given" if changed else shipped["source"])
+
+
+def _fetched_rates(path: Path) -> dict[str, Any] | None:
+    """None where there are none, or they cannot be read: the shipped ones do."""
+    try:
+        body = json.loads(path.read_bytes())
+        whole = all(Decimal(value) > 0 for value in body["per_eur"].values()) and isinstance(body["date"], str)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, InvalidOperation):
+        return None
+    return body if whole and "source" in body else None
 
 
 def load_availability(path: Path) -> Availability:

@@ -54,6 +54,13 @@ class Offer:
     source_date: str = ""
     note: str = ""
     place: str = "rented"
+    known_by: str = ""  # the day of the table that it stands in: its price was seen on that day at the latest
+
+    def least_age_days(self, today: date) -> int | None:
+        """Days since the price was seen, at least: by the day of the table, where the row gives none."""
+        age = self.age_days(today)
+        day = _day(self.known_by)
+        return age if age is not None or day is None else max(0, (today - day).days)
 
     def age_days(self, today: date) -> int | None:
         """Days since the price was seen; None where its source gives no day."""
@@ -92,6 +99,7 @@ class Offer:
             "source": self.source,
             "source_date": self.source_date or None,
             "age_days": self.age_days(today),
+            "age_at_least_days": self.least_age_days(today),
             "note": self.note or None,
         }
 

@@ -11,7 +11,7 @@ import typer
 from anycard.cli import options
 from anycard.cli.output import document, note, safe, say
 from anycard.cli.placing import Work, length, work_of
-from anycard.cli.sizingwords import cpu_spec, decimal, local_specs, said
+from anycard.cli.sizingwords import cpu_spec, decimal, local_specs, offers_folder, said
 from anycard.cli.tables import table
 from anycard.cli.verbs.quote import AS_FAST, cpu_items, price_seen
 from anycard.errors import UsageError
@@ -68,14 +68,14 @@ def advise(
 ) -> int:
     from anycard.offers.advice import Wish
     from anycard.offers.advice import advise as rank
-    from anycard.offers.files import load_offers, rates, shipped_offers
+    from anycard.offers.files import known_offers, load_offers, rates
 
     if by not in _BY:
         raise UsageError("--by {by} is not known; cost, time and deadline are", by=by)
     if by == "deadline" and deadline is None:
         raise UsageError("--by deadline needs --deadline LENGTH")
     work = work_of(job, hours, tokens, quant)
-    exchange = rates(rate or ())
+    exchange = rates(rate or (), offers_folder())
     wish = Wish(
         by="deadline" if deadline is not None and by == "cost" else by,
         deadline_h=None if deadline is None else length(deadline, "--deadline") / 3600,
@@ -87,7 +87,7 @@ def advise(
     )
     words = _english if json else _
     candidates = [*_here(work, decimal(here_per_h, "--here-per-h"), words), *_cpu(work, words)]
-    rented = _rented(work, load_offers(offers) if offers else shipped_offers(), exchange, currency, words)
+    rented = _rented(work, load_offers(offers) if offers else known_offers(offers_folder()), exchange, currency, words)
     candidates += rented
     hardware, told = _hardware(candidates, buy, life, watts, kwh, exchange, currency, words)
     if rented and not work.card_count:

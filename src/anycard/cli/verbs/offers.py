@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from anycard.cli import options
 from anycard.cli.output import document, note, safe, say
-from anycard.cli.sizingwords import decimal, said, slug
+from anycard.cli.sizingwords import decimal, offers_folder, said, slug
 from anycard.cli.tables import table
 from anycard.errors import UsageError
 from anycard.i18n import _
+
+if TYPE_CHECKING:
+    from anycard.offers.online import Refreshed
 
 _SORTS = ("price", "card", "provider")
 
@@ -45,16 +49,26 @@ def offers(
         str, typer.Option("--sort", metavar="WHAT", help=_("price (of an hour of one card), card or provider"))
     ] = "price",
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help=_("At most so many"))] = 100,
+    refresh: Annotated[
+        bool,
+        typer.Option("--refresh", help=_("Fetch SkyPilot's catalogue and today's exchange rates first")),
+    ] = False,
+    cloud: Annotated[
+        list[str] | None,
+        typer.Option("--cloud", metavar="NAME", help=_("With --refresh: only this cloud's, such as aws")),
+    ] = None,
     json: options.Json = False,
 ) -> int:
-    from anycard.offers.files import load_offers, rates, shipped_offers
+    from anycard.offers.files import known_offers, load_offers, rates
     from anycard.offers.money import shown
     from anycard.offers.scorecard import scorecard
 
     if sort not in _SORTS:
         raise UsageError("--sort {sort} is not known; {sorts} are", sort=sort, sorts=_(", ").join(_SORTS))
-    known = load_offers(file) if file else shipped_offers()
-    exchange = rates(rate or ())
+    today = datetime.now(UTC).date()
+    refreshed = _refresh(today.isoformat(), cloud or ()) if refresh else None
+    known = load_offers(file) if file else known_offers(offers_folder())
+    exchange = rates(rate or (), offers_folder())
     highest = decimal(most, "--max-price")
     chosen = []
     for offer in known:
@@ -62,7 +76,6 @@ def offers(
         if _wanted(offer, card, provider, region) and (highest is None or (price is not None and price <= highest)):
             chosen.append((offer, price))
     chosen.sort(key=lambda one: _order(one[0], one[1], sort))
-    today = datetime.now(UTC).date()
     facts = scorecard(offer for offer, _price in chosen) if provider and chosen else ()
     shown_offers = [offer for offer, _price in chosen[:limit]]
     if json:
@@ -72,6 +85,7 @@ def offers(
             "total": len(chosen),
             "rates": {"date": exchange.date, "source": exchange.source},
             "scorecard": [fact.to_json() for fact in facts] or None,
+            "refreshed": refreshed.to_json() if refreshed else None,
         }
         document(body)
         return 0 if chosen else 3
@@ -86,7 +100,7 @@ def offers(
             "?" if price is None else f"{shown(exchange.convert(price, offer.currency, unit))} {unit}"
             for price in (offer.on_demand_per_h, _one_card(offer), offer.spot_per_h)
         ]
-        age = offer.age_days(today)
+        age, least = offer.age_days(today), offer.least_age_days(today)
         rows.append(
             [
                 safe(offer.id),
@@ -94,7 +108,7 @@ def offers(
                 f"{offer.card_count.normalize():f}",
                 *prices,
                 "?" if offer.billing_step_s is None else f"{offer.billing_step_s} s",
-                "?" if age is None else _("{days} days", days=age),
+                _age(age, least),
             ]
         )
     several = any(offer.card_count > 1 for offer in shown_offers)
@@ -111,6 +125,30 @@ def offers(
     if currency:
         note(_("exchange rates of {date}, {source}", date=exchange.date, source=exchange.source))
     return 0
+
+
+def _age(age: int | None, least: int | None) -> str:
+    if age is not None:
+        return _("{days} days", days=age)
+    return "?" if least is None else _("{days}+ days", days=least)
+
+
+def _refresh(day: str, clouds: Sequence[str]) -> Refreshed:
+    """Fetches, and says what came and what did not. Raises UnavailableError without a network."""
+    from os import environ
+
+    from anycard.offers.online import refresh
+
+    done = refresh(offers_folder(), day, clouds=clouds, url=environ.get("ANYCARD_CATALOGUE_URL"))
+    count = sum(done.offers.values())
+    note(_("{count} offers of {providers} providers fetched", count=count, providers=len(done.offers)))
+    if done.rates_date:
+        note(_("exchange rates of {date}", date=done.rates_date))
+    for name, why in done.failed.items():
+        note(_("not fetched: {name}: {why}", name=safe(name), why=safe(why)))
+    if done.unread:
+        note(_("{count} rows of the catalogue made no sense and were left out", count=done.unread))
+    return done
 
 
 def _one_card(offer: Any) -> Decimal | None:

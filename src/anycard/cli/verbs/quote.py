@@ -10,7 +10,7 @@ import typer
 from anycard.cli import options
 from anycard.cli.output import document, note, safe, say
 from anycard.cli.placing import length, work_of
-from anycard.cli.sizingwords import decimal, said, slug
+from anycard.cli.sizingwords import decimal, offers_folder, said, slug
 from anycard.cli.tables import table
 from anycard.errors import UsageError
 from anycard.i18n import N_, _
@@ -74,7 +74,7 @@ def quote(
     from decimal import Decimal
 
     from anycard.offers.catalogue import find_offer
-    from anycard.offers.files import load_availability, load_offers, rates, shipped_offers
+    from anycard.offers.files import known_offers, load_availability, load_offers, rates
     from anycard.offers.quote import QuoteJob
     from anycard.offers.quote import quote as make_quote
     from anycard.sizing.cardspec import find_card
@@ -87,7 +87,7 @@ def quote(
             job=job,
         )
     work = work_of(job, hours, tokens, quant)
-    chosen = find_offer(load_offers(offers) if offers else shipped_offers(), offer)
+    chosen = find_offer(load_offers(offers) if offers else known_offers(offers_folder()), offer)
     spec = find_card(chosen.card, card_specs()) if chosen.card else None
     assumed = list(work.assumed)
     item_s = work.seconds_on(spec) if spec else None
@@ -112,7 +112,7 @@ def quote(
         spot=spot,
     )
     record = load_availability(spot_record) if spot_record else None
-    answer = make_quote(asked, chosen, rates=rates(rate or ()), currency=currency, record=record)
+    answer = make_quote(asked, chosen, rates=rates(rate or (), offers_folder()), currency=currency, record=record)
     if json:
         document(quote_json(answer, work.name, assumed))
     else:
@@ -146,6 +146,7 @@ def quote_json(answer: Any, name: str, assumed: list[Text]) -> dict[str, Any]:
         "unknown": list(answer.unknown),
         "assumed": [str(text) for text in assumed],
         "price_age_days": answer.offer.age_days(datetime.now(UTC).date()),
+        "price_age_at_least_days": answer.offer.least_age_days(datetime.now(UTC).date()),
         "price_source": answer.offer.source,
         "rate_date": answer.rate_date,
     }
@@ -155,7 +156,12 @@ def price_seen(offer: Any) -> str:
     """How old a price is and who says so, for a person."""
     from datetime import UTC, datetime
 
-    age = offer.age_days(datetime.now(UTC).date())
+    today = datetime.now(UTC).date()
+    age, least = offer.age_days(today), offer.least_age_days(today)
+    if age is None and least is not None:
+        return _(
+            "price of an unknown day, at least {days} days ago, from {source}", days=least, source=safe(offer.source)
+        )
     if age is None:
         return _("price of an unknown day, from {source}", source=safe(offer.source))
     return _("price of {days} days ago, from {source}", days=age, source=safe(offer.source))
