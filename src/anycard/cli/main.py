@@ -38,6 +38,7 @@ VERBS = {
     "release": N_("Let held jobs start"),
     "top": N_("Watch cards and the queue"),
     "cards": N_("List this machine's cards"),
+    "readings": N_("Print cards' readings over time"),
     "specs": N_("Say what cards have and can do"),
     "doctor": N_("Say why a card does not work, and how to mend it"),
     "fit": N_("Say how much a model needs, whether it fits a card, and what would help"),

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from anycard.cards.readings.shapes import CardUse, Silent, Tick
+from anycard.cards.readings import views
+from anycard.cards.readings.shapes import Tick
 from anycard.jobs.attribution import Owner
 from anycard.jobs.readings import Span
-from anycard.model.card import Reading
 from anycard.model.instant import rfc3339
 from anycard.model.series import BITS_COLUMN, COLUMNS, WHOLE_COLUMNS, Series, reasons_of
-from anycard.model.text import Text
 from anycard.store.readings import USE_COLUMNS, MarkRow, UseRow
 
 SCHEMA = "anycard.readings/1"
-TICK_SCHEMA = "anycard.tick/1"
 JSON_COLUMNS = tuple("throttle_reasons" if name == BITS_COLUMN else name for name in COLUMNS)
 _DIGITS = 4
 _USE_FIELDS = ("item", "attempt", *USE_COLUMNS)
@@ -61,7 +59,14 @@ def _number(name: str, value: float | None) -> float | int | None:
 
 
 def mark_json(mark: MarkRow) -> dict[str, Any]:
-    return {"at": rfc3339(mark.at), "card": mark.card_id, "kind": mark.kind, **_told("text", mark.text)}
+    return {
+        "at": rfc3339(mark.at),
+        "card": mark.card_id,
+        "kind": mark.kind,
+        "text": str(mark.text),
+        "text_msgid": mark.text.msgid,
+        "text_params": dict(mark.text.params),
+    }
 
 
 def _use_row_json(use: UseRow) -> dict[str, Any]:
@@ -69,62 +74,10 @@ def _use_row_json(use: UseRow) -> dict[str, Any]:
     return row | {name: _number(name, getattr(use, name)) for name in _USE_FIELDS}
 
 
-# ---- the last tick
-
-
 def tick_json(tick: Tick | None, owners: Mapping[int, Owner]) -> dict[str, Any]:
-    """``at`` null: there was no tick yet."""
-    return {
-        "schema": TICK_SCHEMA,
-        "at": rfc3339(tick.at) if tick else None,
-        "readings": [reading_json(reading) for reading in tick.readings] if tick else [],
-        "uses": [_use_json(use, owners.get(use.pid)) for use in tick.uses] if tick else [],
-        "silent": [_silent_json(silent) for silent in tick.silent] if tick else [],
-    }
-
-
-def reading_json(reading: Reading) -> dict[str, Any]:
-    return {
-        "card": reading.card_id,
-        "utilisation": reading.utilisation,
-        "memory_used_bytes": reading.memory_used_bytes,
-        "memory_total_bytes": reading.memory_total_bytes,
-        "temperature_c": reading.temperature_c,
-        "power_w": reading.power_w,
-        "power_limit_w": reading.power_limit_w,
-        "clock_mhz": reading.clock_mhz,
-        "memory_clock_mhz": reading.memory_clock_mhz,
-        "fan": reading.fan,
-        "throttle_reasons": None if reading.throttle_reasons is None else list(reading.throttle_reasons),
-        "memory_utilisation": reading.memory_utilisation,
-        "pcie_generation": reading.pcie_generation,
-        "pcie_width": reading.pcie_width,
-        "ecc_corrected": reading.ecc_corrected,
-        "ecc_uncorrected": reading.ecc_uncorrected,
-        "io_wait": reading.io_wait,
-    }
-
-
-def _use_json(use: CardUse, owner: Owner | None) -> dict[str, Any]:
-    """``job`` null: anycard did not start it."""
-    return {
-        "card": use.card_id,
-        "pid": use.pid,
-        "memory_bytes": use.memory_bytes,
-        "utilisation": use.utilisation,
-        "job": owner.job if owner else None,
-        "item": owner.item if owner else None,
-        "attempt": owner.attempt if owner else None,
-    }
-
-
-def _silent_json(silent: Silent) -> dict[str, Any]:
-    return {"reader": silent.reader, "since": rfc3339(silent.since), **_told("why", silent.why)}
-
-
-def _told(name: str, text: Text | None) -> dict[str, Any]:
-    return {
-        name: str(text) if text else None,
-        f"{name}_msgid": text.msgid if text else None,
-        f"{name}_params": dict(text.params) if text else None,
-    }
+    """The last tick; ``job`` of a program is null where anycard did not start it."""
+    answer = views.tick_json(tick)
+    for use in answer["uses"]:
+        if (owner := owners.get(use["pid"])) is not None:
+            use |= {"job": owner.job, "item": owner.item, "attempt": owner.attempt}
+    return answer

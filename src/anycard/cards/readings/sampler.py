@@ -18,7 +18,7 @@ from anycard.cards.readings.recent import Recent
 from anycard.cards.readings.shapes import CardUse, Mark, MarkKind, Silent, Tick
 from anycard.host.clock import now
 from anycard.i18n import N_
-from anycard.model.card import Reading
+from anycard.model.card import CPU_VENDOR, Reading
 from anycard.model.instant import Instant
 from anycard.model.text import Text
 
@@ -78,7 +78,7 @@ class Sampler:
 
     def tick(self, at: Instant) -> Tick:
         """One round, also for tests and the command line."""
-        for vendor in self._wanted - self._workers.keys():
+        for vendor in sorted(self._wanted - self._workers.keys(), key=lambda name: (name != CPU_VENDOR, name)):
             self._workers[vendor] = Worker(self._make(vendor), self._done)
         self._wait_for({worker for worker in self._workers.values() if worker.ask(at)})
         marks = self._clock_marks(at)

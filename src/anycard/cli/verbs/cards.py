@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -20,8 +21,14 @@ _LOOK_S = 3.0  # whatever hangs, the rest is shown after so long
 
 def cards(
     topology: Annotated[bool, typer.Option("--topology", help=_("Show how the cards reach each other"))] = False,
+    watch: Annotated[bool, typer.Option("--watch", help=_("Show their readings every second, until Ctrl-C"))] = False,
+    every: Annotated[
+        float, typer.Option("--every", metavar="SECONDS", min=1, help=_("With --watch: seconds between two looks"))
+    ] = 1.0,
     json: options.Json = False,
 ) -> int:
+    if watch:
+        return _watch(every, as_json=json)
     try:
         seen = session.client(start=False).cards()
     except NoDaemonError:
@@ -41,6 +48,18 @@ def cards(
         for line in problem_lines(problem):
             note(line)
     return 0
+
+
+def _watch(every: float, *, as_json: bool) -> int:
+    from anycard.cli import watching
+
+    try:
+        ticks = watching.of_daemon(session.client(start=False), every)
+    except NoDaemonError:
+        ticks = watching.of_this_process(every)
+    if as_json or not sys.stdout.isatty():
+        return watching.show_lines(ticks, as_json=as_json)
+    return watching.show_live(ticks)
 
 
 def _look() -> Json:
