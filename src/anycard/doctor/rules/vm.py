@@ -38,7 +38,7 @@ RULES = (
             step(
                 "Switch it on in the firmware (Intel: VT-d; AMD: AMD-Vi, IOMMU; in a nested guest: give it a virtual IOMMU)"
             ),
-            step("Ask the kernel for it on its command line, then restart", "intel_iommu=on iommu=pt", "linux vm"),
+            step("Ask the kernel for it on its command line, then restart", "intel_iommu=on iommu=pt"),
         ),
         next_check="ls /sys/kernel/iommu_groups; sudo dmesg | grep -iE 'DMAR|AMD-Vi|iommu|vfio'",
         authority="https://docs.kernel.org/driver-api/vfio.html; drivers/vfio/vfio_main.c (a device without a group: -EINVAL)",
