@@ -43,6 +43,13 @@ def test_errors_are_of_the_whole_and_factors_of_the_rest() -> None:
     assert factor_of([found], "infer", "llama.cpp", "amd") == (1.0, 0)
 
 
+def test_known_parts_are_compared_by_themselves() -> None:
+    """A guess at the weights that is off says nothing about buffers."""
+    parts = {"weights": (1000, 800), "compute": (100, 150)}
+    (found,) = learn([run(at, 100, 950, parts=parts) for at in range(3)])
+    assert found.factor == pytest.approx(1.5)
+
+
 def test_few_runs_or_absurd_ones_correct_nothing() -> None:
     (few,) = learn([run(at, 100, 1150) for at in range(LEARNT_FROM - 1)])
     assert not few.used and factor_of([few], "infer", "llama.cpp", "nvidia") == (1.0, 0)
@@ -95,7 +102,7 @@ def printed(device: str, server: Server = Server.LLAMA_CPP, **parts: int) -> Pri
 
 
 def test_the_servers_own_lines_are_compared_part_by_part() -> None:
-    found = grade(sizing(1), 7, [CARD], printed("CUDA0", weights=1000, kv_cache=200, compute=80), None)
+    found = grade(sizing(1), [CARD], printed("CUDA0", weights=1000, kv_cache=200, compute=80), None)
     assert found is not None
     assert found["parts"] == {"weights": [1000, 1000], "kv_cache": [200, 200], "compute": [50, 80]}
     assert (found["predicted_bytes"], found["measured_bytes"], found["rest_bytes"]) == (1250, 1280, 50)
@@ -109,18 +116,28 @@ def test_the_servers_own_lines_are_compared_part_by_part() -> None:
 
 
 def test_vllms_pool_is_no_need() -> None:
-    found = grade(sizing(1, server="vllm"), 7, [CARD], printed("worker", Server.VLLM, weights=1010, compute=60), None)
+    found = grade(sizing(1, server="vllm"), [CARD], printed("worker", Server.VLLM, weights=1010, compute=60), None)
     assert found is not None and (found["predicted_bytes"], found["measured_bytes"]) == (1050, 1070)
 
 
 def test_on_the_cpu_the_programs_memory_counts_where_no_line_tells() -> None:
-    found = grade(sizing(0), 7, [], None, 1600)
+    found = grade(sizing(0), [], None, 1600)
     assert found is not None and (found["source"], found["device"], found["measured_bytes"]) == ("host", "cpu", 1600)
-    assert grade(sizing(0), 7, [], None, 20) is None  # it never held the model
-    assert grade(sizing(0), 7, [], None, None) is None
+    assert grade(sizing(0), [], None, 20) is None  # it never held the model
+    assert grade(sizing(0), [], None, None) is None
+
+
+def test_on_a_card_the_drivers_word_counts_where_no_line_tells() -> None:
+    found = grade(sizing(1), [CARD], None, 1700)
+    assert found is not None and (found["source"], found["measured_bytes"], found["predicted_bytes"]) == (
+        "card",
+        1700,
+        1550,
+    )
 
 
 def test_what_does_not_compare_is_not_graded() -> None:
-    assert grade(sizing(1), 7, [CARD], None, 10**9) is None  # host memory says nothing about a card
-    assert grade(sizing(1), 7, [CARD], printed("CPU", weights=1000), None) is None  # it ran beside its card
-    assert grade(sizing(2), 7, [CARD], printed("CUDA0", weights=1000), None) is None  # never sized for one card
+    assert grade(sizing(1), [CARD], None, None) is None
+    assert grade(sizing(1, server="vllm"), [CARD], None, 10**9) is None  # it holds what it was given
+    assert grade(sizing(1), [CARD], printed("CPU", weights=1000), None) is None  # it ran beside its card
+    assert grade(sizing(2), [CARD], printed("CUDA0", weights=1000), None) is None  # never sized for one card

@@ -72,6 +72,8 @@ async def _serve(where: Paths, *, shared: bool, port: int | None, page_link: boo
     with held(where) as lock:
         told = settings(configuration(where))
         store = await asyncio.to_thread(Store.open, where, os.environ.get("ANYCARD_DATABASE_URL"))
+        if store.missing is not None:
+            log.error("%s", store.missing)
         files.drop_staged(where.jobs)
         engine = LocalEngine(where)
         machine = Upkeep(where, LiveHost(), told.limits)
@@ -117,6 +119,7 @@ async def _run(
     jobs = Jobs(where, store, dispatcher, shared=shared)
     app = create_app(jobs, system, gate)
     app.state.readings = readings
+    dispatcher.grader.uses = readings.uses_of
     server = Server(app)
 
     async def look_at_engine() -> bool:

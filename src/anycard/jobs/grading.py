@@ -5,21 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from anycard.errors import AnycardError
+from anycard.host.clock import now
 from anycard.jobs import files
 from anycard.jobs.board import PREPARE, Attempt, OpenJob
 from anycard.jobs.spec import Sizing
 from anycard.jobs.turn import Turn
-from anycard.model.card import Card
+from anycard.model.card import CPU_VENDOR, Card
 from anycard.sizing.inference import Server
 from anycard.sizing.learning import Graded, Learnt, factor_of, learn, rest_of
 from anycard.sizing.serverlog import Printed, read_server_log
 from anycard.store.engine import Store
 from anycard.store.eventlog import latest_of_kind
+from anycard.store.readings import LEVELS, UseRow
 
 log = logging.getLogger("anycard.grading")
 
@@ -28,7 +30,13 @@ KEPT = 2000  # of the latest grades in memory: years, where a machine runs a few
 _HEAD_BYTES, _TAIL_BYTES = 4 << 20, 1 << 20  # a server tells of its buffers when it starts, of its speed to the end
 _LOADED = 0.5  # of the weights: a program that never held so much did not load the model
 
+KEPT_STEP_S = float(LEVELS[0][0])
+_READINGS_KEPT_S = KEPT_STEP_S + 2.0  # a card's last seconds are written down so much later
+
 Ask = Callable[[Callable[[Turn], None]], Any]  # Dispatcher.ask
+Uses = Callable[
+    [int, float, float], Awaitable[Sequence[UseRow]]
+]  # what a job's attempts held of cards, from one time to another
 
 
 class Grader:
@@ -36,6 +44,7 @@ class Grader:
     many items is graded once."""
 
     def __init__(self, store: Store, ask: Ask) -> None:
+        self.uses: Uses | None = None  # None: nobody takes readings
         self._store = store
         self._ask = ask
         self._known: list[Graded] | None = None
@@ -76,7 +85,9 @@ class Grader:
     ) -> None:
         head, tail = await asyncio.to_thread(files.read_ends, Path(f"{attempt.stem}.log"), _HEAD_BYTES, _TAIL_BYTES)
         printed = await asyncio.to_thread(read_server_log, (head + tail).splitlines())
-        found = grade(sizing, job.id, cards, printed, peak_bytes)
+        told = printed is not None and bool(printed.on_cards() if cards else printed.on_host())
+        on_card = None if told or not cards else await self._peak(job.id, attempt)
+        found = grade(sizing, cards, printed, on_card if cards else peak_bytes)
         if found is None or job.id in self._done:
             return
         known = await self.graded()
@@ -94,11 +105,22 @@ class Grader:
         known.append(_graded(job.id, attempt.started.utc_s, found))
         del known[:-KEPT]
 
+    async def _peak(self, job: int, attempt: Attempt) -> int | None:
+        """What the attempt's programs held at most of the fullest of its cards, in the driver's word."""
+        if self.uses is None:
+            return None
+        await asyncio.sleep(_READINGS_KEPT_S)
+        moment = now().utc_s
+        rows = await self.uses(job, attempt.started.utc_s - KEPT_STEP_S, moment)
+        peaks = [row.memory_peak_bytes for row in rows if row.attempt == attempt.id and row.card_id != CPU_VENDOR]
+        return round(max((peak for peak in peaks if peak is not None), default=0)) or None
+
 
 def grade(
-    sizing: Sizing, job: int, cards: list[Card], printed: Printed | None, host_bytes: int | None
+    sizing: Sizing, cards: Sequence[Card], printed: Printed | None, outside_bytes: int | None
 ) -> dict[str, Any] | None:
-    """What the event says; None when nothing was seen that compares. The server's own lines go before what was measured from outside."""
+    """What the event says; None when nothing was seen that compares. The server's own lines go before ``outside_bytes``, what its programs
+    held at most of a card (of host memory on the CPU): vLLM always holds the share it was given, so that says nothing of it."""
     need = sizing.need(len(cards))
     if need is None:
         return None
@@ -110,9 +132,9 @@ def grade(
         measured = sum(pair[1] for pair in pairs.values())
         outside = need.total_bytes - predicted  # what the lines do not tell of is left out on both sides
         low, high, source = need.low_bytes - outside, need.high_bytes - outside, "printed"
-    elif not cards and host_bytes is not None and sizing.server != Server.VLLM.value:
-        pairs, source = {}, "host"
-        predicted, measured, low, high = need.total_bytes, host_bytes, need.low_bytes, need.high_bytes
+    elif outside_bytes is not None and sizing.server != Server.VLLM.value:
+        pairs, source = {}, "card" if cards else "host"
+        predicted, measured, low, high = need.total_bytes, outside_bytes, need.low_bytes, need.high_bytes
         rest = rest_of(need.parts)
         if measured < need.parts.get("weights", 0) * _LOADED:
             return None

@@ -208,6 +208,10 @@ class CardReadings:
             tuple(uses),
         )
 
+    async def uses_of(self, job: int, since: float, until: float) -> list[UseRow]:
+        """What a job's attempts held and did, as finely as it is kept."""
+        return await asyncio.to_thread(self._uses, job, since, until, KEPT_STEP_S)
+
     def _recent(self, card_id: str, since: float, until: float, step: float) -> Series:
         series = self._sampler.recent.series(card_id, since, until)
         return series if step <= 1 else stepped(series, step)

@@ -45,9 +45,12 @@ class Graded:
 
     @property
     def rest_factor(self) -> float | None:
-        """Truth over prediction of the rest alone; None where there is none."""
+        """Truth over prediction of the rest alone: of its own parts where they are known, else all that was not foreseen is put on it. None
+        where there is none."""
         if not self.rest_bytes:
             return None
+        if self.parts:
+            return rest_of({name: pair[1] for name, pair in self.parts.items()}) / self.rest_bytes
         return max(0, self.measured_bytes - self.predicted_bytes + self.rest_bytes) / self.rest_bytes
 
     @property
