@@ -47,7 +47,7 @@ class Anycard:
         answers = self.client.submit_many(bodies)
         numbers = [answer["jobs"][0]["id"] for answer in answers]
         while self.open():
-            time.sleep(0.05)
+            time.sleep(0.25)
         jobs = [self.client.job(number) for number in numbers]
         bad = [job["id"] for job in jobs if job["state"] != "succeeded"]
         if bad:

@@ -17,6 +17,7 @@ import pytest
 from anycard.config import Paths
 from anycard.engines.local.engine import LocalEngine
 from anycard.engines.local.launch import home_key
+from anycard.engines.local.supervisor import records
 from anycard.engines.protocol import AttemptSpec, AttemptStatus, OpenAttempt, Phase
 
 PATIENCE_S = 60  # not a measure of anything: how long until a hang is called a hang
@@ -101,8 +102,13 @@ class Rig:
         return self.base / "the job" / f"{attempt_id}.1"
 
     def file(self, attempt_id: int, name: str) -> Path:
-        """``name`` "log", "started", "exit", "stop" or "output"."""
+        """``name`` "log", "record", "stop", "output" or "checkpoint"."""
         return Path(f"{self.stem(attempt_id)}.{name}")
+
+    def recorded_exit(self, attempt_id: int) -> int | None:
+        """The program's exit code as the attempt's record has it; None while it has none."""
+        ended = records.read_exit(str(self.stem(attempt_id)))
+        return None if ended is None else ended[0]
 
     def spec(self, attempt_id: int, *argv: str, env: dict[str, str] | None = None, **more: Any) -> AttemptSpec:
         more.setdefault("stem", str(self.stem(attempt_id)))

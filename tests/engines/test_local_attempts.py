@@ -6,11 +6,13 @@ import asyncio
 import os
 import stat
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from anycard.engines.local.supervisor import records
 from anycard.engines.protocol import Phase
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -26,9 +28,8 @@ def test_the_exit_code_is_the_programs_own(rig: Any, script: str, code: int) -> 
         async with rig:
             end = await rig.run(rig.sh(1, script))
             assert (end.exit_code, end.lost, end.start_failure, end.stopped_for) == (code, False, None, None)
-            assert rig.file(1, "exit").read_text() == f"exited {code}\n"
-            assert rig.runs[1][0].pid == end.pid
-            assert end.at.seconds_since(rig.runs[1][0].at) >= 0
+            assert rig.recorded_exit(1) == code
+            assert end.pid is not None and end.at.utc_s <= time.time()
 
     asyncio.run(scenario())
 
@@ -43,7 +44,7 @@ def test_its_files_are_private_and_lie_side_by_side(rig: Any) -> None:
             assert rig.log(1) == b"== begins\nout\nerr\n0027\n"
             folder = rig.stem(1).parent
             assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-            assert {path.name for path in folder.iterdir()} == {"1.1.started", "1.1.log", "1.1.output", "1.1.exit"}
+            assert {path.name for path in folder.iterdir()} == {"1.1.record", "1.1.log", "1.1.output"}
             assert stat.S_IMODE(rig.file(1, "log").stat().st_mode) == 0o600
             assert stat.S_IMODE((rig.base / "file").stat().st_mode) == 0o640
             assert rig.file(1, "output").is_dir()
@@ -134,7 +135,8 @@ def test_folders_and_stems_with_any_name(rig: Any) -> None:
             end = await rig.run(rig.spec(1, "/bin/sh", "-c", "pwd", cwd=str(cwd), stem=str(stem)))
             assert end.exit_code == 0
             assert Path(f"{stem}.log").read_bytes() == os.fsencode(cwd) + b"\n"
-            assert Path(f"{stem}.exit").read_text() == "exited 0\n"
+            ended = records.read_exit(str(stem))
+            assert ended is not None and ended[0] == 0
 
     asyncio.run(scenario())
 
@@ -209,18 +211,20 @@ def test_asked_twice_it_runs_once(rig: Any) -> None:
 
 def test_of_many_shims_of_one_attempt_one_runs_it(base: Path) -> None:
     """As when supervisors are killed and replaced faster than a shim can claim."""
+    from anycard.engines.local.supervisor.folders import Folders
     from anycard.engines.local.supervisor.spawn import CLAIM_FAILED, spawn
 
     spec = {
         "id": 1, "stem": str(base / "attempt"), "argv": ["/bin/sh", "-c", "echo ran >>ledger; exit 3"], "cwd": str(base),
-        "env": {"PATH": os.environ["PATH"]}, "uid": None, "gid": None, "umask": 0o022, "header": "begins\n",
+        "env": {"PATH": os.environ["PATH"]}, "uid": None, "gid": None, "umask": 0o022, "header": "begins\n", "checkpoint": None,
     }  # fmt: skip
-    pids = [spawn(spec, {}, "home:1", "boot", []) for _ in range(30)]
+    pids = [spawn(spec, {}, "home:1", "boot", [], Folders()) for _ in range(30)]
     codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
     assert sorted(codes) == [3] + [CLAIM_FAILED] * 29
     assert (base / "ledger").read_text() == "ran\n"
     assert (base / "attempt.log").read_text() == "begins\n"
-    assert (base / "attempt.exit").read_text() == "exited 3\n"
+    ended = records.read_exit(str(base / "attempt"))
+    assert ended is not None and ended[0] == 3
 
 
 def test_a_log_of_50_mb_is_whole(rig: Any) -> None:
@@ -293,7 +297,7 @@ def test_an_attempt_as_another_user(rig: Any) -> None:
             log = Path(f"{stem}.log").read_bytes()
             assert end.exit_code == 0, log
             assert log.split() == [b"65534", b"65534", b"65534", b"0022"]
-            assert len(list(folder.rglob("*"))) == 5
+            assert len(list(folder.rglob("*"))) == 4
             for path in (folder, *folder.rglob("*"), cwd / "output.txt"):
                 assert path.stat().st_uid == 65534, path
             assert stat.S_IMODE(folder.stat().st_mode) == 0o700

@@ -181,7 +181,7 @@ def test_deadlines_and_limits_are_known_to_the_next_supervisor(rig: Any) -> None
             await rig.engine.start(
                 [rig.spec(1, "sleep", "600", deadlines=(Deadline(1.0, EndReason.TIME_LIMIT),), memory_bytes=1 << 26)]
             )
-            await rig.until(lambda: rig.runs.get(1) and rig.file(1, "started").exists())
+            await rig.until(lambda: rig.runs.get(1) and rig.file(1, "record").exists())
             await rig.replaced(await rig.kill_supervisor())
             end = await rig.end_of(1)
             assert (end.exit_code, end.stopped_for) == (143, EndReason.TIME_LIMIT)
@@ -243,7 +243,7 @@ def test_a_reused_pid_is_not_taken_for_the_attempt(rig: Any) -> None:
         async with rig:
             for number, (claim, _) in claims.items():
                 rig.stem(number).parent.mkdir(exist_ok=True)
-                rig.file(number, "started").write_text(claim)
+                rig.file(number, "record").write_text(claim)
             await rig.drop_engine()
             await rig.connect(
                 [OpenAttempt(number, str(rig.stem(number)), rig.sh(number, "echo ran >>ledger")) for number in claims]
@@ -265,15 +265,15 @@ def test_an_end_written_while_nobody_looked_is_read(rig: Any) -> None:
     async def scenario() -> None:
         async with rig:
             await rig.engine.start([rig.sh(1, "sleep 0.5; exit 44")])
-            await rig.until(lambda: rig.runs.get(1) and rig.file(1, "started").exists())
+            await rig.until(lambda: rig.runs.get(1) and rig.file(1, "record").exists())
             await rig.kill_supervisor()
             await rig.drop_engine()
-            await rig.until(lambda: rig.file(1, "exit").exists())
+            await rig.until(lambda: rig.recorded_exit(1) is not None)
             await asyncio.sleep(0.3)
             await rig.connect([OpenAttempt(1, str(rig.stem(1)))])
             end = await rig.end_of(1)
             assert (end.exit_code, end.lost) == (44, False)
-            assert abs(end.at.utc_s - rig.file(1, "exit").stat().st_mtime) < 0.001
+            assert abs(end.at.utc_s - rig.file(1, "record").stat().st_mtime) < 0.001
 
     asyncio.run(scenario())
 
@@ -302,13 +302,14 @@ def test_a_half_written_exit_is_no_exit(rig: Any) -> None:
     async def scenario() -> None:
         async with rig:
             await rig.engine.start([rig.spec(1, "sleep", "600")])
-            await rig.until(lambda: rig.runs.get(1) and rig.file(1, "started").exists())
+            await rig.until(lambda: rig.runs.get(1) and rig.file(1, "record").exists())
             await rig.kill_supervisor()
             await rig.drop_engine()
             shim = rig.runs[1][0].pid
             for pid in (shim, *children_of(shim)):
                 os.kill(pid, signal.SIGKILL)
-            rig.file(1, "exit").write_text("exited 1")  # of "exited 137\n"
+            with rig.file(1, "record").open("a") as record:
+                record.write("exited 1")  # of "exited 137\n"
             await rig.connect([OpenAttempt(1, str(rig.stem(1)))])
             assert (await rig.end_of(1)).lost
 
@@ -321,7 +322,7 @@ def test_a_supervisor_of_another_version_is_replaced(rig: Any, monkeypatch: pyte
     async def scenario() -> None:
         async with rig:
             await rig.engine.start([rig.sh(1, "sleep 1; exit 3")])
-            await rig.until(lambda: rig.runs.get(1) and rig.file(1, "started").exists())
+            await rig.until(lambda: rig.runs.get(1) and rig.file(1, "record").exists())
             old = rig.engine.supervisor_pid
             await rig.drop_engine()
             said: list[bytes] = []
@@ -362,7 +363,7 @@ def test_it_leaves_when_idle_and_not_before(rig: Any) -> None:
             await rig.until(lambda: rig.runs.get(1))
             pid = rig.engine.supervisor_pid
             await rig.drop_engine()
-            await rig.until(rig.file(1, "exit").exists)
+            await rig.until(lambda: rig.recorded_exit(1) is not None)
             await rig.until(lambda: not rig.is_alive(pid))
             assert not rig.paths.supervisor_socket.exists()
             await rig.connect([OpenAttempt(1, str(rig.stem(1)))])
@@ -377,7 +378,7 @@ def test_a_supervisor_whose_socket_was_removed_is_replaced(rig: Any) -> None:
     async def scenario() -> None:
         async with rig:
             await rig.engine.start([rig.sh(1, "while [ ! -e go ]; do sleep 0.05; done; exit 3")])
-            await rig.until(lambda: rig.runs.get(1) and rig.file(1, "started").exists())
+            await rig.until(lambda: rig.runs.get(1) and rig.file(1, "record").exists())
             unreachable = rig.engine.supervisor_pid
             await rig.drop_engine()
             rig.paths.supervisor_socket.unlink()

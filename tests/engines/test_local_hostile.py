@@ -42,9 +42,9 @@ def test_a_claim_written_by_its_own_program(rig: Any, note: str) -> None:
             await rig.engine.start(
                 [rig.sh(number, "while [ ! -e go ]; do sleep 0.05; done; exit 3") for number in (1, 2)]
             )
-            await rig.until(lambda: all(rig.runs.get(n) and rig.file(n, "started").exists() for n in (1, 2)))
-            claim = rig.file(1, "started").read_text().split("\n")
-            rig.file(1, "started").write_text("\n".join([*claim[:3], note, ""]))
+            await rig.until(lambda: all(rig.runs.get(n) and rig.file(n, "record").exists() for n in (1, 2)))
+            claim = rig.file(1, "record").read_text().split("\n")
+            rig.file(1, "record").write_text("\n".join([*claim[:3], note, ""]))
             await rig.replaced(await rig.kill_supervisor())
             pid = rig.engine.supervisor_pid
             assert (await rig.run(rig.sh(3, "exit 8"))).exit_code == 8
@@ -80,8 +80,7 @@ print([(end["id"], end["exit_code"], end["lost"]) for end in reports if end["pha
 def test_what_nobody_thought_of_ends_one_attempt(tmp_path: Path) -> None:
     """In a process of its own: who runs attempts becomes the parent of orphans."""
     for number in (1, 2):
-        (tmp_path / f"{number}.1.started").write_text("77\n\nanother boot\n{}\n")
-        (tmp_path / f"{number}.1.exit").write_text("exited 4\n")
+        (tmp_path / f"{number}.1.record").write_text("77\n\nanother boot\n{}\nexited 4\n")
     ran = subprocess.run([sys.executable, "-c", FAULT, tmp_path], capture_output=True, text=True, check=False)
     assert sorted(ast.literal_eval(ran.stdout)) == [(1, None, True), (2, 4, False)], ran.stderr
     assert ran.stderr.startswith("attempt 1 is given up: RuntimeError at read_stop")
@@ -167,17 +166,13 @@ def test_the_log_of_mishaps_does_not_grow_without_end_or_tell_secrets() -> None:
 @pytest.mark.parametrize("code", [1, 120, 121, 137])
 @pytest.mark.parametrize("lie", ["exited 0", "cannot-start program-missing", "exited 120"])
 def test_an_exit_file_written_by_the_program_itself(rig: Any, code: int, lie: str) -> None:
-    """The program's real end counts, now and for whoever reads the file later. 121 is the shim's own word for a refusal: with a
-    refusal in the file it cannot be told from one."""
+    """The program's real end counts, now and for whoever reads the record later: the shim writes after it."""
 
     async def scenario() -> None:
         async with rig:
-            end = await rig.run(rig.sh(1, f"echo '{lie}' >'{rig.file(1, 'exit')}'; exit {code}"))
-            if code == 121 and lie.startswith("cannot-start"):
-                assert end.start_failure is not None
-                return
+            end = await rig.run(rig.sh(1, f"echo '{lie}' >>'{rig.file(1, 'record')}'; exit {code}"))
             assert (end.exit_code, end.lost, end.start_failure) == (code, False, None)
-            assert rig.file(1, "exit").read_text() == f"exited {code}\n"
+            assert rig.recorded_exit(1) == code
 
     asyncio.run(scenario())
 
@@ -185,7 +180,7 @@ def test_an_exit_file_written_by_the_program_itself(rig: Any, code: int, lie: st
 def test_a_success_forged_before_the_shim_is_killed(rig: Any) -> None:
     async def scenario() -> None:
         async with rig:
-            end = await rig.run(rig.sh(1, f"echo 'exited 0' >'{rig.file(1, 'exit')}'; kill -9 $PPID; sleep 600"))
+            end = await rig.run(rig.sh(1, f"echo 'exited 0' >>'{rig.file(1, 'record')}'; kill -9 $PPID; sleep 600"))
             assert (end.exit_code, end.lost) == (137, False)
 
     asyncio.run(scenario())

@@ -31,7 +31,7 @@ def put(stem: str, name: str, data: bytes) -> None:
 
 @given(st.binary(max_size=400))
 def test_any_bytes_are_a_claim_or_incomplete(stem: str, data: bytes) -> None:
-    put(stem, "started", data)
+    put(stem, "record", data)
     try:
         started = records.read_started(stem)
     except records.Incomplete:
@@ -41,17 +41,27 @@ def test_any_bytes_are_a_claim_or_incomplete(stem: str, data: bytes) -> None:
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_an_exit_only_when_whole(stem: str, data: bytes) -> None:
-    put(stem, "exit", data)
+    put(stem, "record", data)
     ended = records.read_exit(stem)
     if ended is not None:
-        assert data.endswith(b"\n") and (data.startswith(b"exited ") or data.startswith(b"cannot-start "))
+        assert data.count(b"\n") and (b"exited " in data or b"cannot-start " in data)
         assert (ended[0] is None) != (ended[1] is None)
+
+
+@given(st.integers(0, 255), st.text(alphabet="exitd 07\nx", max_size=40), st.integers(0, 200_000))
+def test_of_several_exits_the_shims_counts(stem: str, code: int, lie: str, spam: int) -> None:
+    """It comes after whatever the program put there, on a line of its own."""
+    put(stem, "record", f"77\n{STAT}\nboot\n{{}}\n{'x' * spam}{lie}\nexited {code}\n".encode())
+    ended = records.read_exit(stem)
+    assert ended is not None and ended[0] == code
+    started = records.read_started(stem)
+    assert started is not None and started.pid == 77
 
 
 @given(st.integers(0, 255), st.integers(0, 11))
 def test_every_part_of_an_exit_is_no_exit(stem: str, code: int, cut: int) -> None:
     whole = f"exited {code}\n".encode()
-    put(stem, "exit", whole[: min(cut, len(whole) - 1)])
+    put(stem, "record", whole[: min(cut, len(whole) - 1)])
     assert records.read_exit(stem) is None
     records.write_exit(stem, code)
     ended = records.read_exit(stem)
@@ -64,10 +74,10 @@ def test_every_part_of_an_exit_is_no_exit(stem: str, code: int, cut: int) -> Non
 @given(st.integers(1, len(f"77\n{STAT}\nboot\n{{}}\n") - 1))
 def test_every_part_of_a_claim_is_incomplete(stem: str, cut: int) -> None:
     whole = f"77\n{STAT}\nboot\n{{}}\n".encode()
-    put(stem, "started", whole)
+    put(stem, "record", whole)
     started = records.read_started(stem)
     assert started is not None and (started.pid, started.start_ticks, started.boot_id) == (77, 4242, "boot")
-    put(stem, "started", whole[:cut])
+    put(stem, "record", whole[:cut])
     with pytest.raises(records.Incomplete):
         records.read_started(stem)
 
@@ -93,7 +103,7 @@ def test_any_note_is_taken_without_harm(value: object) -> None:
 @pytest.mark.parametrize("deep", [b"[" * 50_000, b'{"a":' * 12_000], ids=["lists", "objects"])
 def test_brackets_without_end_are_a_claim_nobody_can_read(tmp_path: Path, deep: bytes) -> None:
     stem = f"{tmp_path}/3.1"
-    put(stem, "started", b"77\n\nboot\n" + deep + b"\n")
+    put(stem, "record", b"77\n\nboot\n" + deep + b"\n")
     with pytest.raises(records.Incomplete):
         records.read_started(stem)
     put(stem, "stop", deep)
@@ -141,9 +151,10 @@ def test_a_stop_is_remembered(tmp_path: Path) -> None:
 def test_links_and_pipes_are_not_followed(tmp_path: Path) -> None:
     stem = f"{tmp_path}/3.1"
     (tmp_path / "secret").write_text("exited 0\n")
-    (tmp_path / "3.1.exit").symlink_to("secret")
+    (tmp_path / "3.1.record").symlink_to("secret")
     assert records.read_exit(stem) is None
-    os.mkfifo(tmp_path / "3.1.started")
+    (tmp_path / "3.1.record").unlink()
+    os.mkfifo(tmp_path / "3.1.record")
     with pytest.raises(records.Incomplete):  # opened without waiting for a writer
         records.read_started(stem)
     victim = tmp_path / "victim"

@@ -87,7 +87,7 @@ def test_one_that_ignores_the_signal_is_killed_and_its_end_recorded(rig: Any) ->
             await rig.engine.stop(1, EndReason.CANCELLED, 0.3)
             end = await rig.end_of(1)
             assert (end.exit_code, end.stopped_for) == (137, EndReason.CANCELLED)
-            assert rig.file(1, "exit").read_text() == "exited 137\n"
+            assert rig.recorded_exit(1) == 137
 
     asyncio.run(scenario())
 
@@ -155,7 +155,7 @@ def test_a_deadline_holds_while_the_daemon_is_away(rig: Any) -> None:
             await rig.engine.start([rig.spec(1, "sleep", "600", deadlines=(Deadline(0.5, EndReason.TIME_LIMIT),))])
             await rig.until(lambda: rig.runs.get(1))
             await rig.drop_engine()
-            await rig.until(rig.file(1, "exit").exists)
+            await rig.until(lambda: rig.recorded_exit(1) is not None)
             await rig.connect([OpenAttempt(1, str(rig.stem(1)))])
             assert (await rig.end_of(1)).stopped_for is EndReason.TIME_LIMIT
 
@@ -247,7 +247,7 @@ def test_what_is_left_behind_can_be_hurried(rig: Any) -> None:
     async def scenario() -> None:
         async with rig:
             await rig.engine.start([rig.sh(1, script)])
-            await rig.until(rig.file(1, "exit").exists)
+            await rig.until(lambda: rig.recorded_exit(1) is not None)
             await rig.engine.stop(1, EndReason.CANCELLED, 0)
             end = await rig.end_of(1)
             assert (end.exit_code, end.left_behind) == (6, 1)
@@ -261,11 +261,12 @@ def test_a_killed_shim_takes_its_program_along(rig: Any) -> None:
         async with rig:
             await rig.engine.start([rig.sh(1, "echo $$ >pid; exec sleep 600")])
             program = await rig.until(lambda: pid_in(rig.base / "pid"))
-            os.kill(rig.runs[1][0].pid, 9)
+            runs = await rig.until(lambda: rig.runs.get(1))
+            os.kill(runs[0].pid, 9)
             end = await rig.end_of(1)
             assert end.exit_code == 137
             assert not rig.is_alive(program)
-            assert rig.file(1, "exit").read_text() == "exited 137\n"
+            assert rig.recorded_exit(1) == 137
 
     asyncio.run(scenario())
 

@@ -2,8 +2,9 @@
 
 Every engine keeps the same promises, so that a job moves between them unchanged:
 - ``start`` is idempotent by attempt id: asked twice, the program runs once;
-- an attempt's files share a stem: ``STEM.log`` (written by the program's own file descriptors), ``STEM.output/`` and, once ended,
-  ``STEM.exit``; one folder holds those of a whole job, for where making files is slow a folder of its own costs more than a process;
+- an attempt's files share a stem: ``STEM.log`` (written by the program's own file descriptors), ``STEM.output/`` and ``STEM.record``
+  (its claim and how it ended); one folder holds those of a whole job, for where making files is slow a folder of its own costs more than a
+  process;
 - a report is repeated until it is forgotten, so nobody's crash loses a result;
 - "cannot see it" is the phase UNSEEN, never ENDED.
 """
@@ -34,6 +35,7 @@ class AttemptSpec:
 
     ``env`` is the whole environment. ``cpus`` and ``memory_bytes`` are limits to enforce where the machine allows it (None: none).
     ``uid`` None: run as the daemon's own user. ``log_header`` is written to the log before the program starts.
+    ``checkpoint``: a folder, of all tries of an item, that is made when it is not there; None: none, or somebody else made it.
     """
 
     id: int
@@ -49,6 +51,7 @@ class AttemptSpec:
     gid: int | None = None
     umask: int = 0o022
     log_header: str = ""
+    checkpoint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

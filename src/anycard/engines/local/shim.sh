@@ -15,9 +15,9 @@ shift 3
 # The second line is the process's line of /proc/PID/stat where somebody else writes the claim; here the mark in the environment proves who
 # the pid is, for `read` would take a system call a byte.
 # noclobber makes this an exclusive create: of all who try, one goes on.
-{ printf '%s\n\n%s\n%s\n' "$$" "$_anycard_boot" "$_anycard_note" >"$_anycard_stem.started"; } 2>/dev/null || exit 120
+{ printf '%s\n\n%s\n%s\n' "$$" "$_anycard_boot" "$_anycard_note" >"$_anycard_stem.record"; } 2>/dev/null || exit 120
 _anycard_refuse() {
-  printf 'cannot-start %s\n' "$1" >"$_anycard_stem.exit"
+  printf '\ncannot-start %s\n' "$1" >>"$_anycard_stem.record"
   exit 121
 }
 for _anycard_entrance in $_anycard_enter; do
@@ -45,6 +45,6 @@ exec 9>&2 2>/dev/null
   exec "$@"
 )
 _anycard_status=$?
-# One write; a reader takes the line only when its newline is there.
-{ printf 'exited %d\n' "$_anycard_status" >"$_anycard_stem.exit"; } 2>/dev/null
+# One write, on a line of its own whatever the program put there; a reader takes the line only when its newline is there.
+{ printf '\nexited %d\n' "$_anycard_status" >>"$_anycard_stem.record"; } 2>/dev/null
 exit "$_anycard_status"

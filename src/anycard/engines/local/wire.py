@@ -21,6 +21,7 @@ def spec_to_json(spec: AttemptSpec) -> dict[str, Any]:
     return {
         "id": spec.id,
         "stem": spec.stem,
+        "checkpoint": spec.checkpoint,
         "argv": spec.argv,
         "cwd": spec.cwd,
         "env": dict(spec.env),

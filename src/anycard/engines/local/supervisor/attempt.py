@@ -37,13 +37,14 @@ class Attempt:
 
     def __init__(self, attempt_id: int, stem: str) -> None:
         """ValueError when these are not what they are taken for: they come over the socket."""
-        if type(attempt_id) is not int or not isinstance(stem, str) or not stem.startswith("/") or "\0" in stem:
+        if type(attempt_id) is not int or not _is_path(stem):
             raise ValueError("no attempt")
         self.id = attempt_id
         self.stem = stem
         self.state = QUEUED
         self.spec: dict[str, Any] | None = None  # only until it is started
         self.note: dict[str, Any] = {}
+        self.folders: list[str] = []  # made for it, by us and as ours
         self.uid: int | None = None  # whose processes may be ended for it; None: all that are ours
         # the process
         self.pid: int | None = None
@@ -117,7 +118,7 @@ class Attempt:
         return self.start_ticks or int((self.started_at - 0.1) * TICKS_PER_S)
 
     def refused(self, code: str) -> dict[str, Any]:
-        """``cannot-start CODE`` of the exit file, as a ``start_failure``. Paths are quoted, on one line and without lone surrogates:
+        """``cannot-start CODE`` of its record, as a ``start_failure``. Paths are quoted, on one line and without lone surrogates:
         they go into the store."""
         return failure(code, cwd=repr(self.note.get("cwd")), program=repr(self.note.get("program")))
 
@@ -142,6 +143,10 @@ class Attempt:
         }
 
 
+def _is_path(value: object) -> bool:
+    return isinstance(value, str) and value.startswith("/") and "\0" not in value
+
+
 def _check(spec: dict[str, Any]) -> None:
     """KeyError or ValueError when ``spec`` is not what engine.py sends. Words a program cannot be given are found at the start."""
     uid, gid = spec["uid"], spec["gid"]
@@ -152,6 +157,7 @@ def _check(spec: dict[str, Any]) -> None:
         and isinstance(spec["env"], dict)
         and all(isinstance(value, str) for value in spec["env"].values())
         and isinstance(spec["cwd"], str)
+        and (spec["checkpoint"] is None or _is_path(spec["checkpoint"]))
         and isinstance(spec["header"], str)
         and type(spec["umask"]) is int
         and (spec["memory"] is None or type(spec["memory"]) is int)

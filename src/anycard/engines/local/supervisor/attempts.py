@@ -18,9 +18,10 @@ from anycard.engines.local.supervisor.attempt import Attempt
 from anycard.engines.local.supervisor.cgroups import Cgroups
 from anycard.engines.local.supervisor.ending import Ending
 from anycard.engines.local.supervisor.finding import POLL_S, Finding, disk_is_full
+from anycard.engines.local.supervisor.folders import Folders
 from anycard.engines.local.supervisor.mishaps import Mishaps
 from anycard.engines.local.supervisor.sampling import Sampling
-from anycard.engines.local.supervisor.spawn import CLAIM_FAILED, REFUSED, SpawnError, spawn
+from anycard.engines.local.supervisor.spawn import CLAIM_FAILED, REFUSED, SpawnError, own_folders, spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _STARTS_A_TURN = 16  # so that ends and stops are seen while many start
 _CLAIM_TIMEOUT_S = (
     2.0  # a shim writes its claim within microseconds; after this it was killed in between, or the disk is full
 )
-_POLL_S = 1.0
+_FRESH_S = 0.05  # after which a start is reported: of what is over sooner, the end says all, at half the cost
 
 
 def boot_now() -> float:
@@ -65,6 +66,7 @@ class Attempts:
         self.cgroups = Cgroups(home_key)
         self.ending = Ending(self)
         self.finding = Finding(self)
+        self.folders = Folders()
         self._report = report
         self.watch = watch
         self.unwatch = unwatch
@@ -72,6 +74,7 @@ class Attempts:
         self._queue: collections.deque[Attempt] = collections.deque()
         self._deadlines: list[tuple[float, int, str]] = []
         self._attention: dict[int, Attempt] = {}  # looked at when their ``due`` comes
+        self._fresh: collections.deque[Attempt] = collections.deque()  # started, which was not reported yet
 
     # --- verbs
 
@@ -132,6 +135,10 @@ class Attempts:
             if attempt.state == states.QUEUED:
                 self._try(attempt, self._spawn, attempt)
         now = boot_now()
+        while self._fresh and self._fresh[0].started_at + _FRESH_S <= now:
+            fresh = self._fresh.popleft()
+            if fresh.state != states.ENDED:  # else that was reported
+                self.report(fresh)
         while self._deadlines and self._deadlines[0][0] <= now:
             _, attempt_id, why = heapq.heappop(self._deadlines)
             attempt_or_none = self.by_id.get(attempt_id)
@@ -146,6 +153,8 @@ class Attempts:
         dues = [attempt.due for attempt in self._attention.values()]
         if self._deadlines:
             dues.append(self._deadlines[0][0])
+        if self._fresh:
+            dues.append(self._fresh[0].started_at + _FRESH_S)
         dues += [due for due in (self._sampling.due, self.ending.groups_due) if due is not None]
         return max(0.0, min(dues) - boot_now()) if dues else None
 
@@ -246,7 +255,7 @@ class Attempts:
         attempt.spec = None
         try:
             entrances = self._enclose(attempt)
-            pid = spawn(spec, attempt.note, self.mark(attempt), self.boot_id, entrances)
+            pid = spawn(spec, attempt.note, self.mark(attempt), self.boot_id, entrances, self.folders)
         except SpawnError as error:
             attempt.start_failure = states.failure(error.code, **error.params)
             attempt.disk_full = error.disk_full
@@ -259,6 +268,7 @@ class Attempts:
             return
         attempt.pid = pid
         attempt.own = attempt.seen_alive = True
+        attempt.folders = own_folders(spec) if attempt.uid is None else []
         attempt.started_at = boot_now()
         attempt.state = states.RUNNING
         self.shims[pid] = attempt
@@ -287,7 +297,10 @@ class Attempts:
         for after_s, why in attempt.note["deadlines"]:
             heapq.heappush(self._deadlines, (attempt.started_at + after_s, attempt.id, why))
         self._sampling.has_new(attempt)
-        self.report(attempt)
+        if attempt.own:
+            self._fresh.append(attempt)
+        else:
+            self.report(attempt)
 
     def _end_unstarted(self, attempt: Attempt) -> None:
         attempt.ended_at, attempt.ended_utc = boot_now(), time.time()
@@ -327,7 +340,7 @@ class Attempts:
                     self.attend(attempt, 0.0)
 
     def _child_ended(self, attempt: Attempt, pid: int, status: int) -> None:
-        """What the system says of our own child is the end; the exit file, which the program may have written itself, adds only why
+        """What the system says of our own child is the end; its record, where the program may have written, too, adds only why
         it could not be started."""
         code = os.waitstatus_to_exitcode(status)
         exit_code = 128 - code if code < 0 else code

@@ -264,6 +264,8 @@ class Ending:
             attempt.exit_code = 128 + signal.SIGKILL
         attempt.memory_bytes = None
         attempt.known, attempt.note = {}, {}
+        if not attempt.given_up and not attempt.left_behind:
+            self._attempts.folders.hand_on(attempt.folders, self._attempts.now() - attempt.started_at)
         self._attempts.unattend(attempt)
         attempt.state = states.ENDED
         if not attempt.ended_utc:

@@ -39,8 +39,8 @@ class Finding:
     def find(self, attempt: Attempt, now: float) -> None:
         """Reads the attempt's files: it ended, runs, was lost, or was never started."""
         try:
-            started = records.read_started(attempt.stem)
             ended = records.read_exit(attempt.stem)
+            started = self._started(attempt.stem, ended is not None)
             if started is None and ended is None:
                 if attempt.spec is not None and attempt.pid is None:
                     self._attempts.enqueue(attempt)
@@ -77,6 +77,15 @@ class Finding:
             self._drain_found(attempt, time.time())
         else:
             self._adopt(attempt, stop, now)
+
+    def _started(self, stem: str, ended: bool) -> records.Started | None:
+        """The claim; of an attempt that has ended, it may have been taken away or spoiled by the program."""
+        try:
+            return records.read_started(stem)
+        except records.Incomplete:
+            if not ended:
+                raise
+            return None
 
     def wait_for_claim(self, attempt: Attempt, now: float) -> None:
         """Claimed, but not readably: looked at again until it is, or until nobody can be writing it any more."""
@@ -169,7 +178,7 @@ class Finding:
             attempt.pidfd = None
 
     def gone(self, attempt: Attempt) -> None:
-        """Not our child and not there any more: its exit file says how it ended, or nobody knows."""
+        """Not our child and not there any more: its record says how it ended, or nobody knows."""
         try:
             ended = records.read_exit(attempt.stem)
         except OSError:

@@ -1,4 +1,4 @@
-"""The small files of an attempt through which a result outlives everybody: ``STEM.started``, ``.exit``, ``.stop``.
+"""The small files of an attempt through which a result outlives everybody: ``STEM.record`` (claim, then end) and ``STEM.stop``.
 
 docs/attempts.md describes them. In shared mode their folder is the user's, so nothing here follows a link, blocks on a FIFO,
 or trusts a number beyond that user's own attempt.
@@ -9,12 +9,14 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 _MOST_BYTES = 65536
+_END = re.compile(r"exited (\d{1,9})|cannot-start (.*)")
 
 
 class Started:
@@ -38,7 +40,7 @@ class Incomplete(Exception):
 
 def read_started(stem: str) -> Started | None:
     """The claim; None when there is none. Incomplete when it is half-written; OSError when the folder cannot be read."""
-    text = _read(stem + ".started")
+    text = _read(stem + ".record")
     if text is None:
         return None
     lines = text.split("\n")
@@ -55,7 +57,7 @@ def read_started(stem: str) -> Started | None:
 def claim(stem: str, boot_id: str) -> bool:
     """Takes the claim so that no shim can: True if it was free. OSError when the folder cannot be written."""
     try:
-        descriptor = os.open(stem + ".started", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        descriptor = os.open(stem + ".record", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     except FileExistsError:
         return False
     try:
@@ -66,24 +68,26 @@ def claim(stem: str, boot_id: str) -> bool:
 
 
 def read_exit(stem: str) -> tuple[int | None, str | None, float] | None:
-    """(exit code, None, when) or (None, why it could not be started, when), ``when`` in UTC seconds; None when not (wholly) written."""
-    text = _read(stem + ".exit")
-    if text is None or not text.endswith("\n"):
-        return None
-    word, _, value = text[:-1].partition(" ")
-    try:
-        when = os.lstat(stem + ".exit").st_mtime
-        if word == "exited":
-            return int(value) & 0xFF, None, when
-    except (ValueError, OSError):
-        return None
-    return (None, value, when) if word == "cannot-start" else None
+    """(exit code, None, when) or (None, why it could not be started, when), ``when`` in UTC seconds; None when not (wholly) written.
+
+    Of several ends the last counts: the shim writes after its program."""
+    text = _read(stem + ".record", from_end=True)
+    for line in reversed((text or "").split("\n")[:-1]):
+        end = _END.fullmatch(line)
+        if end is not None:
+            try:
+                when = os.lstat(stem + ".record").st_mtime
+            except OSError:
+                return None
+            return (int(end[1]) & 0xFF, None, when) if end[1] else (None, end[2], when)
+    return None
 
 
 def write_exit(stem: str, exit_code: int) -> None:
-    """Records the end that the system told us, in place of what is there: nothing or a part, for the shim was killed, or what
-    the program wrote in the shim's stead. OSError when it cannot be written."""
-    _replace(stem, "exit", f"exited {exit_code}\n")
+    """Records the end that the system told us, in place of what is there below the claim: nothing or a part, for the shim was killed,
+    or what the program wrote in the shim's stead. OSError when it cannot be written."""
+    claim = (_read(stem + ".record") or "").split("\n")[:4]
+    _replace(stem, "record", "\n".join([*claim, *[""] * (4 - len(claim)), f"exited {exit_code}\n"]))
 
 
 def read_stop(stem: str) -> dict[str, Any] | None:
@@ -104,7 +108,7 @@ def write_stop(stem: str, why: str, kill_at: float, *, told: bool) -> None:
     _replace(stem, "stop", json.dumps({"why": why, "kill_at": kill_at, "told": told}) + "\n")
 
 
-def _read(path: str) -> str | None:
+def _read(path: str, *, from_end: bool = False) -> str | None:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except (FileNotFoundError, NotADirectoryError):
@@ -114,6 +118,8 @@ def _read(path: str) -> str | None:
             return None
         raise
     try:
+        if from_end and (size := os.fstat(descriptor).st_size) > _MOST_BYTES:
+            os.lseek(descriptor, size - _MOST_BYTES, os.SEEK_SET)
         return os.read(descriptor, _MOST_BYTES).decode("utf-8", "replace")
     finally:
         os.close(descriptor)

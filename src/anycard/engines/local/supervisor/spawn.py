@@ -13,6 +13,7 @@ import os
 import signal
 
 from anycard.engines.local.supervisor import processes
+from anycard.engines.local.supervisor.folders import Folders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,14 +48,17 @@ def _script(name: str) -> str:
 _SHIM = _script("shim.sh")
 
 
-def spawn(spec: dict[str, Any], note: dict[str, Any], mark: str, boot_id: str, entrances: list[str]) -> int:
+def spawn(
+    spec: dict[str, Any], note: dict[str, Any], mark: str, boot_id: str, entrances: list[str], folders: Folders
+) -> int:
     """Makes the folders and starts the shim; its pid. SpawnError says what went wrong."""
     uid = spec["uid"]
     stem = spec["stem"]
     try:
         user = None if uid is None else _user(uid, spec["gid"])
         if user is None or uid is None:
-            _make_output(stem)
+            for folder in own_folders(spec):
+                folders.make(folder)
         else:
             _make_users_folder(os.path.dirname(stem), uid, user[0])
         argv = _argv(spec)
@@ -130,17 +134,9 @@ def _user(uid: int, gid: int | None) -> tuple[int, list[int]]:
     return group, os.getgrouplist(entry.pw_name, group)
 
 
-def _make_output(stem: str) -> None:
-    """The output folder, and the job's when this is its first attempt."""
-    output = stem + ".output"
-    try:
-        os.mkdir(output, 0o700)
-    except FileExistsError:
-        if not os.path.isdir(output):
-            raise
-    except FileNotFoundError:
-        os.makedirs(os.path.dirname(stem), 0o700, exist_ok=True)
-        os.mkdir(output, 0o700)
+def own_folders(spec: dict[str, Any]) -> list[str]:
+    """What the program finds ready: its output folder and, where it is ours to make, the checkpoints'."""
+    return [spec["stem"] + ".output", *([spec["checkpoint"]] if spec["checkpoint"] else [])]
 
 
 def _make_users_folder(folder: str, uid: int, gid: int) -> None:
@@ -199,7 +195,7 @@ def _become_shim(
             os.setresgid(group, group, group)
             os.setresuid(uid, uid, uid)
         step = 2
-        _make_output(stem)
+        Folders().make(stem + ".output")
         step = 3
         descriptor = os.open(stem + ".log", _LOG_FLAGS, 0o600)
         os.dup2(descriptor, 1)
