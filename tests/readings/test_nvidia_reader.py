@@ -73,7 +73,9 @@ def test_what_a_card_does_not_say_is_unknown_and_costs_nothing_else(
 def test_an_error_of_one_call_is_one_unknown_value(
     nvml: nvml_standin.NvmlStandin, reader: NvidiaReader, answer: str
 ) -> None:
-    nvml.describe(f"[card]\nuuid = GPU-a\nutilisation = 50\nfault = {answer} nvmlDeviceGetPowerUsage\n[card]\nuuid = GPU-b\n")
+    nvml.describe(
+        f"[card]\nuuid = GPU-a\nutilisation = 50\nfault = {answer} nvmlDeviceGetPowerUsage\n[card]\nuuid = GPU-b\n"
+    )
     look = reader.look(now())
     assert of(look, "GPU-a").power_w is None and of(look, "GPU-a").utilisation == 0.5
     assert of(look, "GPU-b").power_w == 62
@@ -148,7 +150,9 @@ def test_a_sick_driver_is_opened_anew(
 
 
 def test_programs_of_every_list_count_once(nvml: nvml_standin.NvmlStandin, reader: NvidiaReader) -> None:
-    nvml.describe("[card]\nuuid = GPU-a\nprocess = 4242 100 compute 10\nprocess = 4242 50 graphics 10\nprocess = 7 5 graphics\n")
+    nvml.describe(
+        "[card]\nuuid = GPU-a\nprocess = 4242 100 compute 10\nprocess = 4242 50 graphics 10\nprocess = 7 5 graphics\n"
+    )
     uses = {use.pid: use for use in reader.look(now()).uses}
     assert {pid: use.memory_bytes for pid, use in uses.items()} == {4242: 100, 7: 5}
 

@@ -1,6 +1,6 @@
 """Readings kept over time, in a SQLite file of their own (``ANYCARD_HOME/readings.db``): losing it loses no job and no money.
 
-Means of ten seconds stay for a day, of a minute for a week, of ten minutes for a month: 23,000 rows a card, 4 MB. What programs did on the
+Means of ten seconds stay for a day, of a minute for a week, of ten minutes for a month: 23,000 rows a card, at most 5 MB. What programs did on the
 cards stays the same way. The file never grows beyond MOST_BYTES: where it would (hundreds of cards, or attempts), the oldest of the finest
 rows go first.
 
