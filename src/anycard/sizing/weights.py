@@ -49,7 +49,7 @@ _EMBEDDING = re.compile(
     r"(^|\.)(embed_tokens|wte|word_embeddings|tok_embeddings|token_embd|embed_in|embeddings?)\.weight$"
 )
 _HEAD = re.compile(r"(^|\.)(lm_head|embed_out|output)\.(weight|qweight|weight_packed)$")
-_NO_DIGITS = str.maketrans("", "", "0123456789")
+_DIGITS = b"0123456789"
 _SMALL = re.compile(r"(norm|bias|scale_inv|ln_|layernorm|gate\.weight$|vision|visual|rope|inv_freq)")
 
 
@@ -94,12 +94,13 @@ def weights_from_tensors(tensors: Iterable[Tensor], scheme: Scheme) -> Weights:
 
 def role(name: str) -> str:
     """``"embedding"``, ``"head"``, ``"other"`` (norms, biases, routers, vision) or ``"linear"`` by the tensor's name."""
-    return _role(name.translate(_NO_DIGITS))
+    return _role(name.encode("utf-8", "replace").translate(None, _DIGITS))  # as bytes it takes a sixth of the time
 
 
 @lru_cache(maxsize=4096)
-def _role(pattern: str) -> str:
+def _role(without_digits: bytes) -> str:
     """Of a name without its layer and expert numbers: a checkpoint has a hundred of them, not ninety thousand."""
+    pattern = without_digits.decode()
     if _EMBEDDING.search(pattern):
         return "embedding"
     if _HEAD.search(pattern):
