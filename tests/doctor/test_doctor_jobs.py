@@ -48,7 +48,8 @@ def test_a_failed_job_is_told_from_its_own_log(cli):
 
 
 def test_of_a_batch_the_first_that_failed(cli):
-    script = f"name: batch\nrun: |\n  if [ $ANYCARD_ITEM = 1 ]; then echo '{VISION}'; exit 1; fi\nanycard:\n  foreach: {{matrix: {{n: [0, 1, 2]}}}}\n"
+    run = f"  if [ $ANYCARD_ITEM = 1 ]; then echo '{VISION}'; exit 1; fi"
+    script = f"name: batch\nrun: |\n{run}\nanycard:\n  foreach: {{matrix: {{n: [0, 1, 2]}}}}\n"
     cli("run", cli.file("batch.yaml", script))
     assert cli.json("doctor", "--job", "batch")["attempt"]["item"] == 1
     well = cli.json("doctor", "--job", "batch", "--item", "2")

@@ -599,7 +599,7 @@ RULES = (
         separates="In the default mode, 'busy or unavailable' points to a card that hangs or a process in between: look at the processes.",
         mend=(
             step("See who holds it", "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv"),
-            step("Let several in", "sudo nvidia-smi -c DEFAULT", safe=True),
+            step("Let several in", "sudo nvidia-smi -c DEFAULT"),
         ),
         next_check="nvidia-smi -q -d COMPUTE",
         authority="man nvidia-smi, compute mode",
