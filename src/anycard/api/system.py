@@ -84,7 +84,7 @@ class System:
             "started_at": rfc3339(self._started.utc_s),
             "uptime_s": round(moment.seconds_since(self._started), 3),
             **_told("paused", self._dispatcher.machine.paused),
-            **_told("damage", self._damage),
+            **_told("damage", self._damage or self._store.missing),
             "jobs": {state.value: by_state.get(state.value, 0) for state in JobState},
             "attempts_running": len(self._dispatcher.board.attempts),
             "engine": self._dispatcher.engine.name,

@@ -13,7 +13,8 @@ import sqlalchemy
 from anycard.config import Paths
 from anycard.errors import UsageError
 from anycard.host import clock
-from anycard.store import ids, schema
+from anycard.model.text import Text
+from anycard.store import ids, older, schema
 from anycard.store.backend import Backend, Connection, Cursor
 from anycard.store.backup import BACKUP_MARK, backup_before_migration
 from anycard.store.changes import Changes, Row
@@ -26,9 +27,6 @@ from anycard.store.tables import metadata
 __all__ = ["DiskFullError", "Store", "StoreDamagedError"]
 
 _ORDER = ("jobs", "items", "attempts", "grants", "meta")
-_ID_GAP = (
-    1_000_000  # ids that a restored store leaves out: what was given out after the backup may still be alive somewhere
-)
 
 
 class Store:
@@ -45,6 +43,7 @@ class Store:
         self._writer: Connection | None = None
         self._cursor: Cursor | None = None
         self._readers = backend.readers()
+        self.missing: Text | None = None  # said once: what ran and is not in it, because it is older than that
 
     @staticmethod
     def open(paths: Paths, url: str | None = None) -> Store:
@@ -60,7 +59,7 @@ class Store:
                 schema.bring_up_to_date(
                     backend, store._writer_cursor(), lambda revision: backup_before_migration(backend, paths, revision)
                 )
-            store._note_restored()
+            store._note_older()
         except BaseException:
             store.close()
             raise
@@ -179,26 +178,25 @@ class Store:
             raise error
         raise explained from error
 
-    def _note_restored(self) -> None:
-        """A backup put in place of the store carries a mark. What happened after it was made is unknown here, so ids jump."""
+    def _note_older(self) -> None:
+        """A store that is older than what lies beside it notes that once; what came after its last moment is unknown, so ids jump."""
         with self.read() as connection:
-            made_at = connection.exec_driver_sql(f"SELECT value FROM meta WHERE key = '{BACKUP_MARK}'").scalar()  # noqa: S608
-            if made_at is None:
-                return
-            next_free = ids.next_ids(connection, self.paths)
+            found = older.look(connection, self.paths, self.backend.name)
+        if found is None:
+            return
+        self.missing = found.missing
         now = clock.now()
-        floors = json.dumps({"attempts": next_free.attempt + _ID_GAP, "grants": next_free.grant + _ID_GAP})
         changes = Changes()
-        changes.insert("meta", {"key": ids.IDS_FROM, "value": floors})
+        changes.insert("meta", {"key": ids.IDS_FROM, "value": json.dumps(dict(found.floors))})
         changes.event(
             {
                 "at": now.utc_s,
                 "boot_s": now.boot_s,
                 "boot_id": now.boot_id,
-                "kind": "store.restored",
+                "kind": found.kind,
                 "tenant": "default",
                 "user": "anycard",
-                "data_json": json.dumps({"backup_made_at": made_at}),
+                "data_json": json.dumps(dict(found.data)),
             }
         )
         with self.write() as cursor:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy import Connection, func, select
 
 from anycard.config import Paths
 from anycard.store.tables import attempts, grants, jobs, meta
 
-IDS_FROM = "ids_from"  # in meta: no id below these is given out, see engine.py on restored backups
+IDS_FROM = "ids_from"  # in meta: no id below these is given out, see older.py
+_FOLDER_DIGITS = 10  # a longer number is no job's: somebody else made that folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,26 +28,30 @@ class NextIds:
 def next_ids(connection: Connection, paths: Paths) -> NextIds:
     """One more than any id in the store or, for jobs, than any folder a job ever had: an older store put back in place must not give a
     new job the folder of another."""
-    floors: dict[str, Any] = {}
-    kept = connection.execute(select(meta.c.value).where(meta.c.key == IDS_FROM)).scalar()
-    if kept is not None:
-        floors = json.loads(kept)
+    kept = floors(connection)
     highest = {
         table.name: connection.execute(select(func.max(table.c.id))).scalar() or 0 for table in (jobs, attempts, grants)
     }
     return NextIds(
-        job=max(highest["jobs"], _highest_folder(paths)) + 1,
-        attempt=max(highest["attempts"] + 1, floors.get("attempts", 1)),
-        grant=max(highest["grants"] + 1, floors.get("grants", 1)),
+        job=max(highest["jobs"] + 1, max(folders(paths), default=0) + 1, kept.get("jobs", 1)),
+        attempt=max(highest["attempts"] + 1, kept.get("attempts", 1)),
+        grant=max(highest["grants"] + 1, kept.get("grants", 1)),
     )
 
 
-def _highest_folder(paths: Paths) -> int:
-    highest = 0
+def floors(connection: Connection) -> Mapping[str, int]:
+    """By table, the id from which on new ones are given out, where it is not the highest one's successor."""
+    kept = connection.execute(select(meta.c.value).where(meta.c.key == IDS_FROM)).scalar()
+    return {} if kept is None else {str(name): int(value) for name, value in json.loads(kept).items()}
+
+
+def folders(paths: Paths) -> set[int]:
+    """The numbers of jobs that have a folder."""
+    found: set[int] = set()
     for parent in (paths.jobs, paths.home / "outputs"):
         try:
             names = [entry.name for entry in os.scandir(parent)]
         except FileNotFoundError:
             continue
-        highest = max([highest, *(int(name) for name in names if name.isascii() and name.isdigit() and len(name) < 10)])
-    return highest
+        found |= {int(name) for name in names if name.isascii() and name.isdigit() and len(name) < _FOLDER_DIGITS}
+    return found

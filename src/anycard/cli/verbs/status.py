@@ -45,4 +45,6 @@ def status(json: options.Json = False) -> int:
         say(_("  {name}: {value}", name=_("jobs"), value=told))
     if answer.get("paused"):
         say("  " + sentence(answer["paused_msgid"], answer["paused_params"]))
+    if answer.get("damage") and answer["damage"] != answer.get("paused"):
+        say("  " + sentence(answer["damage_msgid"], answer["damage_params"]))
     return 0

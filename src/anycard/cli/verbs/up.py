@@ -10,7 +10,7 @@ import typer
 
 from anycard.api.transport import NoDaemonError
 from anycard.cli import options
-from anycard.cli.output import document, safe, say
+from anycard.cli.output import document, note, safe, say, sentence
 from anycard.cli.session import session
 from anycard.cli.starting import daemon_argv, daemon_environment, start_daemon
 from anycard.config import SHARED_HOME, paths
@@ -60,6 +60,8 @@ def up(
         document({**running, "running": True, "page": page, **_address(told)})
         return 0
     say(_("the daemon runs for {home}, pid {pid}", home=safe(running["home"]), pid=running["pid"]))
+    if running.get("damage"):
+        note(_("warning: {text}", text=sentence(running["damage_msgid"], running["damage_params"])))
     if page:
         say(_("the page, for one login: {url}", url=page))
     if told:
