@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", ROOT / "README.zh-CN.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 RUN = ("console", "sh", "python")
-SHOWN = ("yaml", "json", "text", "mermaid")
+SHOWN = ("yaml", "toml", "json", "text", "mermaid")
 _COMMAND = re.compile(r"^\s*(\$ |sudo |anycard |make |pip |python3? |apt-get |systemctl )", re.MULTILINE)
 _COMMENT = re.compile(r"<!--\s*(?P<key>file|not run):\s*(?P<value>.*?)\s*-->", re.DOTALL)
 _BLANKS = re.compile(r"[ \t]+")

@@ -8,16 +8,19 @@ import hmac
 import os
 import pwd
 import secrets
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from fastapi import Request
 
-from anycard.errors import ForbiddenError
+from anycard.errors import ForbiddenError, UsageError
 from anycard.jobs.files import write_private
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_FILE_NAMED_BY = "ANYCARD_TOKEN_FILE"  # in the daemon's environment
+_TOKEN_LEAST = 20  # characters; a random one of letters and digits then has more than 100 bits
 PEER = "uid"  # scope["client"] is ("uid:UID:GID", pid) for a unix socket, see server.py
 
 
@@ -57,8 +60,10 @@ class Gate:
         self._token_file.unlink(missing_ok=True)
 
     def make_token(self) -> str:
-        """A fresh token for TCP; only its hash is kept."""
-        token = secrets.token_urlsafe(32)
+        """The token for TCP: what stands in the file that ANYCARD_TOKEN_FILE names, else a fresh one. Only its hash is kept.
+        UsageError for a file that will not do."""
+        given = os.environ.get(_FILE_NAMED_BY)
+        token = secrets.token_urlsafe(32) if given is None else _token_of(Path(given))
         write_private(self._token_file, _digest(token).encode())
         return token
 
@@ -95,6 +100,23 @@ class Gate:
         origin = request.headers.get("origin")
         if origin is not None and _host_of(origin) not in _LOOPBACK:
             raise ForbiddenError("requests from {origin} are not answered", origin=origin)
+
+
+def _token_of(file: Path) -> str:
+    try:
+        with file.open() as opened:
+            open_to_all = stat.S_IMODE(os.fstat(opened.fileno()).st_mode) & 0o007
+            token = opened.read(10_000).strip()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "it is no text"
+        raise UsageError("the token of {file} cannot be read: {why}", file=file, why=why) from None
+    if open_to_all:
+        raise UsageError("{file} may be read by everybody, and it holds a token", hint="chmod o= {file}", file=file)
+    if len(token) < _TOKEN_LEAST or not token.isascii() or len(token.split()) != 1:
+        raise UsageError(
+            "{file} holds no token: it must be one word of at least {least} characters", file=file, least=_TOKEN_LEAST
+        )
+    return token
 
 
 def _host_of(origin: str) -> str | None:

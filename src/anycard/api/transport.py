@@ -172,10 +172,14 @@ class Transport:
             return
         try:
             parts = urlsplit(self._url)
-            host, port = parts.hostname, parts.port or 80
-            if parts.scheme != "http" or not host:
+            host, port = parts.hostname, parts.port
+            if parts.scheme not in ("http", "https") or not host:
                 raise ValueError(self._url)
-            connection = http.client.HTTPConnection(host, port, timeout=timeout)
+            by_tls = (
+                parts.scheme == "https"
+            )  # through a proxy, docs/access.md; certificates are checked, SSL_CERT_FILE adds to them
+            kind = http.client.HTTPSConnection if by_tls else http.client.HTTPConnection
+            connection = kind(host, port, timeout=timeout)
         except (ValueError, http.client.InvalidURL) as wrong:
             raise UsageError("{url} is not an address like http://127.0.0.1:8080", url=self._url) from wrong
         yield connection
