@@ -261,3 +261,17 @@ def test_every_price_shows_an_age(call):
     assert all(one["age_at_least_days"] is not None for one in json.loads(out)["offers"])
     _, out, _ = call("offers", "--limit", "1000")
     assert not any(line.rstrip().endswith("?") for line in out.splitlines()[1:])
+
+
+def test_a_job_that_names_its_model_goes_where_the_model_fits(call, tmp_path):
+    (tmp_path / "llm.yaml").write_text(
+        "run: x\nresources: {accelerators: RTX 4090}\nanycard: {time_limit: 1h, model: {name: Qwen3-32B, context: 4096}}\n"
+    )
+    (tmp_path / "cards.csv").write_text(
+        "provider,instance,card,card_count,card_memory_gib,currency,on_demand_per_h\n"
+        "A,small,RTX 4090,1,24,USD,0.4\nB,large,H100,1,80,USD,3\n"
+    )
+    code, out, _ = call("advise", "llm.yaml", "--offers", "cards.csv", "--json")
+    body = json.loads(out)
+    assert code == 0 and [one["offer"] for one in body["ranked"]] == ["b-large"]
+    assert any("Qwen3-32B needs" in text for text in body["assumed"])

@@ -2,57 +2,24 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from anycard.cli.output import note
 from anycard.errors import NotFoundError, UsageError
 from anycard.i18n import _
+from anycard.jobs.file.parse import ParsedJob, parse
+from anycard.jobs.file.resolve import resolve
+from anycard.jobs.file.resources import Ask
+from anycard.jobs.places import Work, model_work
 from anycard.model.text import Text
 from anycard.sizing.cardspec import CardSpec, find_card
 from anycard.sizing.files import card_specs, load_model
-from anycard.sizing.speed import decode_speed, training_scale
-from anycard.units import parse_duration
+from anycard.sizing.speed import training_scale
+from anycard.units import format_bytes, parse_duration
 
 _HOUR = 3600.0
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """``item_s``: one item's run time on ``card`` (None: on whatever it gets). ``assumed``: what nobody said and was taken.
-    ``cpus`` and ``memory_bytes``: of one item, as asked; ``of_model``: a model is run, not a job file.
-
-    ``seconds_on(spec)``: one item's run time on another card, None where that cannot be said; ``fits(spec)``: whether it fits.
-    """
-
-    name: str
-    item_s: float
-    items: int
-    parallel: int
-    card: str | None
-    card_count: int
-    may_use_cpu: bool
-    assumed: tuple[Text, ...]
-    seconds_on: Callable[[CardSpec], float | None]
-    fits: Callable[[CardSpec], bool]
-    cpus: float = 1.0
-    memory_bytes: int | None = None
-    of_model: bool = False
-
-    def total_s(self, item_s: float, at_once: int = 1) -> float:
-        """All items, so many at once as the job and the place allow."""
-        return item_s * math.ceil(self.items / max(1, min(self.parallel, at_once)))
-
-    def at_once(self, cpus: float, memory_bytes: int | None) -> int:
-        """How many items a machine's CPUs and memory (None: unknown) hold at once; 0 when not one."""
-        most = int(cpus // self.cpus) if self.cpus else self.parallel
-        if self.memory_bytes and memory_bytes is not None:
-            most = min(most, memory_bytes // self.memory_bytes)
-        return min(most, self.parallel)
 
 
 def work_of(reference: str, hours: str | None, tokens: int | None, quant: str | None) -> Work:
@@ -66,9 +33,6 @@ def work_of(reference: str, hours: str | None, tokens: int | None, quant: str | 
 
 
 def _of_job(path: Path, hours: str | None) -> Work:
-    from anycard.jobs.file.parse import parse
-    from anycard.jobs.file.resources import Ask
-
     jobs = parse(path.read_bytes(), str(path))
     job = jobs[0]
     if len(jobs) > 1:
@@ -84,7 +48,10 @@ def _of_job(path: Path, hours: str | None) -> Work:
     else:
         seconds, assumed = _HOUR, (Text("an item runs one hour, as nobody said (--hours)"),)
     base = find_card(asked.card, card_specs()) if asked.card else None
-    least = asked.card_memory_bytes or (base.memory_bytes if base else None) or 0
+    least = round(0.97 * (asked.card_memory_bytes or (base.memory_bytes if base else None) or 0))
+    if job.own.model is not None:  # what it needs, rather than the memory of the card that it was written for
+        need, told = _model_need(job, asked.card_count)
+        least, assumed = need or least, (*assumed, *told)
 
     def seconds_on(spec: CardSpec) -> float | None:
         if spec.vendor == "cpu":
@@ -104,45 +71,34 @@ def _of_job(path: Path, hours: str | None) -> Work:
         may_use_cpu=any(not demand.card_count for demand in demands),
         assumed=assumed,
         seconds_on=seconds_on,
-        fits=lambda spec: (spec.usable_bytes or 0) >= least * 0.97 or not asked.card_count,
+        fits=lambda spec: (spec.usable_bytes or 0) >= least or not asked.card_count,
         cpus=asked.cpus,
         memory_bytes=asked.memory_bytes,
     )
 
 
+def _model_need(job: ParsedJob, cards: int) -> tuple[int | None, tuple[Text, ...]]:
+    """Bytes that its model needs a card; None, and why, when nobody can say."""
+    from anycard.jobs.modelsize import sized
+
+    sizing = sized(resolve(job, cwd=str(Path.cwd()), environ=dict(os.environ)).spec, ()).sizing
+    need = sizing.need(cards) if sizing else None
+    if sizing is not None and need is not None:
+        told = {"model": sizing.model, "need": format_bytes(need.total_bytes)}
+        return need.total_bytes, (Text("its model {model} needs {need} a card", told),)
+    why = (sizing.unsized if sizing else None) or "?"
+    return None, (Text("{model} could not be sized: {why}", {"model": sizing.ask.name if sizing else "?", "why": why}),)
+
+
 def _items(job: Any) -> tuple[int, int]:
     if job.own.foreach is None:
         return 1, 1
-    from anycard.jobs.file.resolve import resolve
-
     spec = resolve(job, cwd=str(Path.cwd()), environ=dict(os.environ)).spec
     return spec.n_items, spec.parallel or spec.n_items
 
 
 def _of_model(reference: str, tokens: int, quant: str | None) -> Work:
-    from anycard.sizing.inference import Server, Serving, estimate_inference
-
-    model = load_model(reference, quant, environ=os.environ)
-    server = Server.LLAMA_CPP if model.file_format == "gguf" else Server.TRANSFORMERS
-    need = estimate_inference(model.shape, model.weights, Serving(server)).total_bytes
-
-    def seconds_on(spec: CardSpec) -> float | None:
-        speed = decode_speed(model.shape, model.weights, spec)
-        return tokens / speed.tokens_per_s if speed else None
-
-    return Work(
-        name=model.shape.name,
-        item_s=0.0,
-        items=1,
-        parallel=1,
-        card=None,
-        card_count=1,
-        may_use_cpu=True,
-        assumed=(Text("{tokens} tokens are generated one after another", {"tokens": tokens}),),
-        seconds_on=seconds_on,
-        fits=lambda spec: (spec.usable_bytes or 0) >= need,
-        of_model=True,
-    )
+    return model_work(load_model(reference, quant, environ=os.environ), tokens)
 
 
 def length(text: str, option: str) -> float:

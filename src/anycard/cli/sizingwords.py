@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any
 
 from anycard.cli.output import safe, sentence
 from anycard.errors import UsageError
 from anycard.i18n import N_, _, language
 from anycard.model.text import Text
-from anycard.sizing.cardspec import CardSpec, find_card
-from anycard.sizing.files import card_by_name, card_specs
+from anycard.sizing.cardspec import CardSpec
+from anycard.sizing.files import card_by_name
 from anycard.units import MIB, format_bytes
 
 # Shown where this machine has no accelerator and no card was named: what people own and rent most.
@@ -43,29 +42,15 @@ def local_specs() -> list[tuple[CardSpec, int]]:
     name keep their memory and have no speed."""
     from anycard.cards.probe import probe
     from anycard.host.live import LiveHost
+    from anycard.jobs.places import spec_of
     from anycard.model.card import Health
 
     counted: dict[CardSpec, int] = {}
     for card in probe(LiveHost()).cards:
         if card.is_accelerator and card.health is Health.OK:
-            spec = _spec_of(card)
+            spec = spec_of(card)
             counted[spec] = counted.get(spec, 0) + 1
     return list(counted.items())
-
-
-def _spec_of(card: Any) -> CardSpec:
-    known = find_card(card.model, card_specs())
-    if known is None:
-        return CardSpec(card.vendor, card.model, card.memory_bytes, source="the driver")
-    if card.memory_bytes is None:
-        return known
-    # the table says what is sold, the driver a little less: `usable_bytes` takes its share of the first
-    from dataclasses import replace
-
-    sold = known.memory_bytes
-    return (
-        known if sold and abs(sold - card.memory_bytes) < sold * 0.1 else replace(known, memory_bytes=card.memory_bytes)
-    )
 
 
 def specs_for(names: Sequence[str], count: int) -> list[tuple[CardSpec, int]]:
@@ -78,14 +63,13 @@ def specs_for(names: Sequence[str], count: int) -> list[tuple[CardSpec, int]]:
     return [(card_by_name(name), count) for name in _USUAL]
 
 
-def cpu_spec() -> CardSpec:
-    """The CPU as a card: host memory, and the bandwidth of dual-channel DDR4 until it is measured."""
+def local_cpu() -> CardSpec:
+    """This machine's CPU as a card."""
     import psutil
 
-    from anycard.sizing.speed import CPU_BANDWIDTH
+    from anycard.jobs.places import cpu_spec
 
-    memory = int(psutil.virtual_memory().total)
-    return CardSpec("cpu", "CPU", memory, bandwidth_bytes_s=CPU_BANDWIDTH, unified=True, source="this machine")
+    return cpu_spec(int(psutil.virtual_memory().total))
 
 
 def offers_folder() -> Path:

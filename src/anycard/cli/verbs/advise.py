@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,17 +9,17 @@ import typer
 
 from anycard.cli import options
 from anycard.cli.output import document, note, safe, say
-from anycard.cli.placing import Work, length, work_of
-from anycard.cli.sizingwords import cpu_spec, decimal, local_specs, offers_folder, said
+from anycard.cli.placing import length, work_of
+from anycard.cli.sizingwords import decimal, local_cpu, local_specs, offers_folder, said
 from anycard.cli.tables import table
-from anycard.cli.verbs.quote import AS_FAST, cpu_items, price_seen
+from anycard.cli.verbs.quote import price_seen
 from anycard.errors import UsageError
 from anycard.i18n import N_, _
+from anycard.jobs.places import AS_FAST, Words, Work, bought_instead
 from anycard.model.text import Text
 from anycard.units import format_duration
 
 MORE = N_("The answer counts start, billing step and storage; what would be bought instead is given with --buy.")
-Words = Callable[..., str]
 _BY = ("cost", "time", "deadline")
 
 
@@ -68,7 +67,7 @@ def advise(
 ) -> int:
     from anycard.offers.advice import Wish
     from anycard.offers.advice import advise as rank
-    from anycard.offers.files import known_offers, load_offers, rates
+    from anycard.offers.files import rates
 
     if by not in _BY:
         raise UsageError("--by {by} is not known; cost, time and deadline are", by=by)
@@ -86,10 +85,17 @@ def advise(
         runs_a_week=runs,
     )
     words = _english if json else _
-    candidates = [*_here(work, decimal(here_per_h, "--here-per-h"), words), *_cpu(work, words)]
-    rented = _rented(work, load_offers(offers) if offers else known_offers(offers_folder()), exchange, currency, words)
-    candidates += rented
-    hardware, told = _hardware(candidates, buy, life, watts, kwh, exchange, currency, words)
+    candidates, rented = _candidates(work, decimal(here_per_h, "--here-per-h"), offers, exchange, currency, words)
+    hardware, told = bought_instead(
+        candidates,
+        decimal(buy, "--buy"),
+        life_years=decimal(life, "--life"),
+        watts=decimal(watts, "--watts"),
+        per_kwh=decimal(kwh, "--kwh"),
+        rates=exchange,
+        currency=currency,
+        machine=words(N_("a machine")),
+    )
     if rented and not work.card_count:
         told.append(AS_FAST)
     answer = rank(candidates, wish, currency=currency, hardware=hardware, rates=exchange)
@@ -104,125 +110,27 @@ def advise(
     return 0 if answer.choice else 3
 
 
+def _candidates(
+    work: Work, here_per_h: Any, table_of: Path | None, exchange: Any, currency: str, words: Words
+) -> tuple[list[Any], list[Any]]:
+    """(every place, the rented ones among them)."""
+    import os
+
+    from anycard.jobs.places import here, on_cpu, rented
+    from anycard.offers.files import known_offers, load_offers
+
+    cpu = local_cpu()
+    offers = load_offers(table_of) if table_of else known_offers(offers_folder())
+    found, left_out = rented(work, offers, cpu, exchange, currency, words)
+    for why in left_out:
+        note(_("left out: {text}", text=safe(why)))
+    local = [*here(work, local_specs(), here_per_h, words), *on_cpu(work, cpu, float(os.cpu_count() or 1), words)]
+    return [*local, *found], found
+
+
 def _english(msgid: str, /, **params: object) -> str:
     """Names in JSON stay English."""
     return msgid.format_map(params)
-
-
-def _here(work: Work, per_h: Any, words: Words) -> list[Any]:
-    from decimal import Decimal
-
-    from anycard.offers.advice import HERE, Candidate
-
-    found = []
-    for spec, count in local_specs():
-        seconds = work.seconds_on(spec) if count >= work.card_count and work.card_count and work.fits(spec) else None
-        if seconds is None:
-            continue
-        hours = work.total_s(seconds, count // work.card_count) / 3600
-        cost = (per_h or Decimal(0)) * Decimal(str(hours))
-        name = words(N_("here, {count} x {card}"), count=work.card_count, card=spec.model)
-        found.append(Candidate(HERE, name, hours, cost, hours * 1.15, spec.model, spec.vendor))
-    return found
-
-
-def _cpu(work: Work, words: Words) -> list[Any]:
-    import os
-    from decimal import Decimal
-
-    from anycard.offers.advice import CPU, Candidate
-
-    spec = cpu_spec()
-    seconds = work.seconds_on(spec) if work.may_use_cpu and work.fits(spec) else None
-    at_once = work.at_once(float(os.cpu_count() or 1), spec.memory_bytes)
-    if seconds is None or not at_once:
-        return []
-    hours = work.total_s(seconds, at_once) / 3600
-    return [Candidate(CPU, words(N_("here, on the CPU")), hours, Decimal(0), hours * 1.4, "CPU", "cpu")]
-
-
-def _rented(work: Work, offers: Any, exchange: Any, currency: str, words: Words) -> list[Any]:
-    from anycard.offers.advice import RENTED, Candidate
-    from anycard.offers.money import PriceError
-    from anycard.offers.quote import QuoteJob, quote
-    from anycard.sizing.cardspec import find_card
-    from anycard.sizing.files import card_specs
-
-    found = []
-    specs: dict[tuple[str, Any], Any] = {}
-    on_cpu = cpu_spec()
-    for offer in offers:
-        if offer.on_demand_per_h is None:
-            continue
-        if work.card_count:
-            sold = (offer.card, offer.card_memory_gib)
-            if sold not in specs:
-                with_size = f"{offer.card} {offer.card_memory_gib}GB" if offer.card_memory_gib else offer.card
-                specs[sold] = find_card(with_size, card_specs()) or find_card(offer.card, card_specs())
-            spec, at_once = specs[sold], int(offer.card_count // work.card_count)
-            name = words(
-                N_("{provider}, {count} x {card}"), provider=offer.provider, count=work.card_count, card=offer.card
-            )
-        else:
-            spec, at_once = on_cpu, 0 if offer.card or offer.cpus is None else cpu_items(work, offer)
-            name = words(N_("{provider}, {count} CPUs"), provider=offer.provider, count=f"{offer.cpus or 0:g}")
-        seconds = work.seconds_on(spec) if spec is not None and at_once and work.fits(spec) else None
-        if seconds is None:
-            continue
-        total_s = work.total_s(seconds, at_once)
-        try:
-            priced = quote(QuoteJob(work_s=round(total_s)), offer, rates=exchange, currency=currency)
-        except PriceError as error:
-            note(_("left out: {text}", text=safe(error)))
-            continue
-        hours = priced.elapsed_s / 3600
-        found.append(
-            Candidate(RENTED, name, hours, priced.total, hours * 1.15, spec.model, spec.vendor, offer.region, priced)
-        )
-    return found
-
-
-def _hardware(
-    candidates: list[Any],
-    buy: str | None,
-    life: str,
-    watts: str,
-    kwh: str,
-    exchange: Any,
-    currency: str,
-    words: Words,
-) -> tuple[Any, list[Text]]:
-    """What would be bought instead, and what was assumed of it. Without --buy the cheapest rented card at its launch price."""
-    from decimal import Decimal
-
-    from anycard.offers.own import Hardware
-    from anycard.sizing.files import card_by_name
-
-    rented = sorted((one for one in candidates if one.quote is not None), key=lambda one: one.cost)
-    if not rented:
-        return None, []
-    price, assumed = decimal(buy, "--buy"), []
-    specs = [card_by_name(one.card) for one in rented if one.card != "CPU"]
-    spec = specs[0] if specs else None
-    if price is None:
-        priced = [one for one in specs if one.msrp_usd is not None]
-        if not priced:
-            return None, []
-        spec = priced[0]
-        price = exchange.convert(Decimal(str(spec.msrp_usd)), "USD", currency)
-        bought = Text("a {card} is bought at its launch price, nothing else around it (--buy)", {"card": spec.model})
-        assumed.append(bought)
-    drawn = decimal(watts, "--watts") or Decimal(str(spec.tdp_w or 0) if spec else 0)
-    hardware = Hardware(
-        card=spec.model if spec else words(N_("a machine")),
-        card_count=1,
-        card_price=price,
-        currency=currency,
-        life_years=decimal(life, "--life") or Decimal(4),
-        watts=drawn,
-        electricity_per_kwh=decimal(kwh, "--kwh") or Decimal(0),
-    )
-    return hardware, assumed
 
 
 def _print(answer: Any, work: Work, assumed: list[Text], limit: int) -> None:

@@ -14,14 +14,13 @@ from anycard.cli.sizingwords import decimal, offers_folder, said, slug
 from anycard.cli.tables import table
 from anycard.errors import UsageError
 from anycard.i18n import N_, _
+from anycard.jobs.places import AS_FAST
 from anycard.model.text import Text
-from anycard.units import GIB, format_duration
+from anycard.units import format_duration
 
 MORE = N_(
     "JOB.yaml is a job file, or a model's name for so many tokens. Prices that nobody knows are listed, not counted as zero."
 )
-
-AS_FAST = Text("a rented CPU is as fast as the one that the time is of")
 
 
 def quote(
@@ -98,7 +97,7 @@ def quote(
     if work.card_count:
         at_once = int(chosen.card_count // work.card_count)
     else:
-        at_once = cpu_items(work, chosen)
+        at_once = work.on_machine(chosen)
     zero = Decimal(0)
     asked = QuoteJob(
         work_s=round(work.total_s(item_s, max(1, at_once))),
@@ -118,14 +117,6 @@ def quote(
     else:
         _print(answer, work.name, assumed)
     return 0
-
-
-def cpu_items(work: Any, offer: Any) -> int:
-    """Items that the CPUs and memory of ``offer`` hold at once, 0 when not one; as many as the job runs where the offer does not say."""
-    if offer.cpus is None:
-        return int(work.parallel)
-    memory = None if offer.memory_gib is None else int(offer.memory_gib * GIB)
-    return int(work.at_once(float(offer.cpus), memory))
 
 
 def quote_json(answer: Any, name: str, assumed: list[Text]) -> dict[str, Any]:
