@@ -110,6 +110,12 @@ def test_no_name_calls_anybody_or_begins_a_line(shape, name, count):
     sent.body.decode("ascii")
 
 
+@pytest.mark.parametrize("shape", list(Shape))
+def test_names_that_are_no_text_are_sent_too(shape):
+    """A job may be called after a file whose name is no UTF-8."""
+    json.loads(message(hook(shape), [made("caf\udce9.csv")], NOW).body)
+
+
 TABLE = [
     (Shape.SLACK, 200, b"ok", Verdict.TAKEN),
     (Shape.JSON, 204, b"", Verdict.TAKEN),

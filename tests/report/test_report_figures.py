@@ -29,7 +29,18 @@ def series(card_id, step_s=10.0, begin=T0, **columns):
 
 
 def told(
-    *, busy, cores=None, rate=None, step_s=10.0, holds=None, cpus=4.0, memory=None, total=None, extra=None, waits=None
+    *,
+    busy,
+    cores=None,
+    rate=None,
+    step_s=10.0,
+    holds=None,
+    cpus=4.0,
+    memory=None,
+    total=None,
+    extra=None,
+    waits=None,
+    host=None,
 ):
     """What is found of one card that one attempt held for all of ``busy``."""
     count = len(busy)
@@ -41,9 +52,14 @@ def told(
         Work(T0 + at * step_s, 1, None if cores is None else cores[at], None if rate is None else rate[at])
         for at in range(count)
     ]
-    host = series("cpu", step_s, io_wait=waits) if waits else None
+    seen_of_host = {"io_wait": waits, "utilisation": host}
+    cpu = (
+        series("cpu", step_s, **{name: values for name, values in seen_of_host.items() if values})
+        if waits or host
+        else None
+    )
     held = holds or [Hold(A, 1, T0, T0 + count * step_s, cpus)]
-    made = figures(Seen(held, {A: series(A, step_s, **columns)}, step_s, work, step_s, host, 8.0))
+    made = figures(Seen(held, {A: series(A, step_s, **columns)}, step_s, work, step_s, cpu, 8.0))
     return made.cards[0], {one.kind: one for one in findings(made, {A: "A100"})}
 
 
@@ -71,6 +87,11 @@ def test_the_cpu_worked_while_the_card_waited():
     _, found = told(busy=busy, cores=[2.0] * 60, cpus=8)
     assert "more workers" in str(found["cpu-bound"].advice)
     assert set(found) == {"cpu-bound"}
+    # Half of a core is all that a program gets on a host whose CPUs are all busy.
+    _, found = told(busy=busy, cores=[0.5] * 60, cpus=2, host=[1.0] * 60)
+    assert "other programs take them" in str(found["cpu-bound"].advice)
+    _, found = told(busy=busy, cores=[0.5] * 60, cpus=2, host=[0.3] * 60)
+    assert set(found) == {"idle"}
 
 
 def test_both_idle_is_storage_when_data_comes_and_waiting_when_none_does():

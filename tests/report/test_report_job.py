@@ -9,7 +9,7 @@ from called import until
 
 from anycard.api import answers
 
-SPIN = "resources: {accelerators: 1}\nrun: |\n  python3 -c 'while True: pass'\n"
+SPIN = "resources: {accelerators: 1, cpus: 2}\nrun: |\n  python3 -c 'while True: pass' &\n  python3 -c 'while True: pass'\n"
 
 
 def report(cli, job):
@@ -28,6 +28,10 @@ def test_a_card_that_waits_for_the_cpu(one_card):
     assert unused["share"] == 1.0
     one_card.describe("utilisation = 95\nmemory_used = 84825604096\ntemperature = 88\nthrottle = 0x40")
     until(lambda: any(one["kind"] == "near-cap" for one in report(one_card, job)["findings"]))
+    one_card.describe("utilisation = 0")
+    until(lambda: report(one_card, job)["cards"][0]["idle_after_s"] >= 12)
+    one_card.describe("utilisation = 95")
+    until(lambda: report(one_card, job)["cards"][0]["idle_between_s"].get("cpu-bound", 0) >= 5)
     one_card("cancel", str(job))
     one_card.over(job)
     told = report(one_card, job)
@@ -39,7 +43,8 @@ def test_a_card_that_waits_for_the_cpu(one_card):
     assert card["idle_before_s"] > 0
     assert card["temperature_peak_c"] == 88
     kinds = {one["kind"] for one in told["findings"]}
-    assert {"idle-before", "near-cap"} <= kinds
+    assert {"idle-before", "cpu-bound", "near-cap"} <= kinds
+    assert "cpu-bound" in {one["cause"] for one in card["idle_stretches"]}
     shown = one_card("report", "slow").stdout.decode()
     assert "before the program first used it" in shown
     assert "`setup:`" in shown

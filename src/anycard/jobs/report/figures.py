@@ -14,6 +14,7 @@ IDLE_BELOW = 0.05  # of utilisation: a display or a monitor's own calls stay bel
 NEAR_CAP = 0.95  # of memory
 CPU_BUSY_CORES = 0.7  # one thread at work, less what it waits for the card
 CPU_IDLE_CORES = 0.3
+HOST_FULL = 0.9  # of all the host's CPUs: a program that could run does not get the whole of one
 STORAGE_BYTES_PER_S = 4 * 2**20  # a loader that waits for storage reads; logs and checkpoints between steps are less
 STORAGE_WAIT_CORES = 0.3  # CPUs of the host that waited for a disk
 _STRETCHES = 10  # named, the longest
@@ -60,6 +61,7 @@ class CardFigures:
     by_cause: Mapping[Cause, float] = field(default_factory=dict)
     cores: Mapping[Cause, float] = field(default_factory=dict)
     read_bytes_per_s: float | None = None
+    host_cpu: float | None = None  # how busy all the host's CPUs were in the idle time for which the CPU is the cause
     stretches: tuple[Stretch, ...] = ()
     cpus: float = 1.0
     memory_peak_bytes: float | None = None
@@ -156,6 +158,7 @@ def _card(card_id: str, by_hold: Mapping[Hold, Sequence[Moment]], step_s: float)
             if (mean := _mean(mine, lambda moment: moment.cpu_cores)) is not None
         },
         read_bytes_per_s=_mean(by_cause.get(Cause.STORAGE, ()), lambda moment: moment.read_bytes_per_s),
+        host_cpu=_mean(by_cause.get(Cause.CPU, ()), lambda moment: moment.host_cpu),
         stretches=tuple(sorted(longest, key=lambda stretch: stretch.since)),
         cpus=cpus,
         memory_peak_bytes=max((moment.memory_bytes or 0.0 for moment in with_memory), default=None),
@@ -181,11 +184,12 @@ def _idle(moment: Moment) -> bool:
 
 
 def _cause(moment: Moment, cpus: float) -> Cause:
-    """A job with less than one CPU is busy with less."""
+    """A job with less than one CPU is busy with less, and so is one that must share a full host with others."""
     scale = min(1.0, cpus)
     if moment.cpu_cores is None:
         return Cause.UNKNOWN
-    if moment.cpu_cores >= CPU_BUSY_CORES * scale:
+    crowded = (moment.host_cpu or 0.0) >= HOST_FULL
+    if moment.cpu_cores >= (CPU_IDLE_CORES if crowded else CPU_BUSY_CORES) * scale:
         return Cause.CPU
     reads = (moment.read_bytes_per_s or 0.0) >= STORAGE_BYTES_PER_S
     if reads or (moment.io_wait or 0.0) >= STORAGE_WAIT_CORES:

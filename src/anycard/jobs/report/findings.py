@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from anycard.jobs.report.figures import CardFigures, Cause, CpuFigures, Figures
+from anycard.jobs.report.figures import CPU_BUSY_CORES, HOST_FULL, CardFigures, Cause, CpuFigures, Figures
 from anycard.model.text import Param, Text
 from anycard.units import format_bytes, format_duration
 
@@ -109,7 +109,12 @@ def _cpu_bound(card: CardFigures, name: str) -> Finding | None:
     cores = card.cores.get(Cause.CPU, 0.0)
     workers = max(2, min(_LOADERS_MOST, round(card.cpus)))
     more = max(2, round(card.cpus * 2))
-    if card.cpus < 1.5 or cores > 0.8 * card.cpus:
+    if (card.host_cpu or 0.0) >= HOST_FULL and cores < CPU_BUSY_CORES * min(1.0, card.cpus):
+        advice = Text(
+            "all CPUs of the host were busy, and the job got less than it could use: other programs take them, or jobs that use more "
+            "than they asked for"
+        )
+    elif card.cpus < 1.5 or cores > 0.8 * card.cpus:
         advice = Text(
             "give it more CPUs (`--cpus {more}`) and as many loader workers, or prepare the data once and keep it",
             {"more": more},
@@ -224,7 +229,7 @@ def _near_cap(card: CardFigures, name: str) -> Finding | None:
 
 
 def _spare_memory(card: CardFigures, name: str) -> Finding | None:
-    if not card.memory_total_bytes or card.memory_peak_bytes is None or card.idle_s >= card.seen_s:
+    if not card.memory_total_bytes or not card.memory_peak_bytes or card.idle_s >= card.seen_s:
         return None
     share = card.memory_peak_bytes / card.memory_total_bytes
     if share >= SPARE_MEMORY_BELOW:

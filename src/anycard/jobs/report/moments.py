@@ -39,7 +39,8 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """``length_s`` of a hold, with what was seen in it; None: not seen. Ratios are 0..1. ``io_wait``: CPUs that waited for a disk."""
+    """``length_s`` of a hold, with what was seen in it; None: not seen. Ratios are 0..1. ``io_wait``: CPUs of the host that waited
+    for a disk; ``host_cpu``: how busy all its CPUs were."""
 
     since: float
     length_s: float
@@ -53,6 +54,7 @@ class Moment:
     cpu_cores: float | None = None
     read_bytes_per_s: float | None = None
     io_wait: float | None = None
+    host_cpu: float | None = None
 
     @property
     def until(self) -> float:
@@ -79,7 +81,7 @@ def moments(seen: Seen) -> dict[Hold, list[Moment]]:
     A row that begins before its hold or ends after it tells of somebody else's time, too, so it counts only where there is no other.
     """
     work = {(one.attempt, one.at // seen.work_step_s): one for one in seen.work}
-    waits = _waits(seen)
+    waits, host_cpu = _waits(seen), _host_cpu(seen)
     laid: dict[Hold, list[Moment]] = {}
     for hold in seen.holds:
         series = seen.series.get(hold.card_id)
@@ -105,6 +107,7 @@ def moments(seen: Seen) -> dict[Hold, list[Moment]]:
                     done.cpu_cores if done else None,
                     done.read_bytes_per_s if done else None,
                     waits.get(at // seen.step_s),
+                    host_cpu.get(at // seen.step_s),
                 )
             )
     return laid
@@ -123,6 +126,13 @@ def _waits(seen: Seen) -> dict[float, float]:
         return {}
     told = zip(seen.cpu.times, seen.cpu.column("io_wait"), strict=True)
     return {at // seen.step_s: wait * seen.cores for at, wait in told if wait is not None}
+
+
+def _host_cpu(seen: Seen) -> dict[float, float]:
+    if seen.cpu is None:
+        return {}
+    told = zip(seen.cpu.times, seen.cpu.column("utilisation"), strict=True)
+    return {at // seen.step_s: busy for at, busy in told if busy is not None}
 
 
 def _first(*values: float | None) -> float | None:
