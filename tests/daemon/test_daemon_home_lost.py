@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -72,13 +72,13 @@ def test_a_deleted_home_leaves_what_runs_to_the_supervisor(cli: Cli) -> None:
     assert len(sleepers(cli)) == 1
 
 
-def test_a_home_made_in_its_place_is_not_touched(cli: Cli) -> None:
+def test_a_home_made_in_its_place_is_not_touched(cli: Cli, supervisor_pid: Callable[[Cli], int | None]) -> None:
     """Same path, same sockets, job and attempt 1 in both; the old one's daemon and supervisor leave while the new one works."""
     cli.submit(LONG.format(mark=cli.folder / "begun"))
     until((cli.folder / "begun").exists)
     (old_program,) = sleepers(cli)
     old = cli.json("status")["pid"]
-    (supervisor,) = [process for process in psutil.process_iter() if _supervises(process, cli.home)]
+    supervisor = psutil.Process(supervisor_pid(cli))
     os.kill(old, signal.SIGSTOP)  # it leaves only once the new one is up
     aside = cli.folder / "aside"
     cli.home.rename(aside)
@@ -100,13 +100,6 @@ def test_a_home_made_in_its_place_is_not_touched(cli: Cli) -> None:
     assert cli("up", "-d").returncode == 0
     assert len(cli.json("jobs")["jobs"]) == 2, "its store is whole: no write-ahead log was taken from it"
     assert "moved or deleted" in (aside / "daemon.log").read_text()
-
-
-def _supervises(process: psutil.Process, home: Path) -> bool:
-    try:
-        return str(home) in process.cmdline() and any("supervisor" in word for word in process.cmdline())
-    except psutil.Error:
-        return False
 
 
 def test_what_cannot_be_seen_is_not_lost(tmp_path: Path) -> None:

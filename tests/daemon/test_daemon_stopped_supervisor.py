@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -12,23 +12,13 @@ import pytest
 from called import Cli, until
 
 
-def supervisor_of(cli: Cli) -> int:
-    for process in psutil.process_iter():
-        try:
-            words = process.cmdline()
-        except psutil.Error:
-            continue
-        if str(cli.home) in words and any("supervisor" in word for word in words):
-            return process.pid
-    raise AssertionError("no supervisor")
-
-
 @pytest.fixture
-def stopped(tmp_path: Path) -> Iterator[tuple[Cli, int]]:
+def stopped(tmp_path: Path, supervisor_pid: Callable[[Cli], int | None]) -> Iterator[tuple[Cli, int]]:
     """A home with a daemon and a supervisor that was just stopped."""
     cli = Cli(tmp_path / "home")
     assert cli("run", "--", "true").returncode == 0
-    pid = supervisor_of(cli)
+    pid = supervisor_pid(cli)
+    assert pid is not None
     os.kill(pid, signal.SIGSTOP)
     yield cli, pid
     if psutil.pid_exists(pid):
@@ -62,12 +52,15 @@ def test_a_starting_daemon_does_not_wait_for_it(stopped: tuple[Cli, int]) -> Non
     assert cli("run", "--", "echo", "hi").stdout == b"hi\n"
 
 
-def test_down_does_not_promise_to_end_what_it_cannot(tmp_path: Path) -> None:
+def test_down_does_not_promise_to_end_what_it_cannot(
+    tmp_path: Path, supervisor_pid: Callable[[Cli], int | None]
+) -> None:
     cli = Cli(tmp_path / "home")
     assert cli("up", "-d").returncode == 0
     job = cli.submit("run: touch begun; exec sleep 300")
     until((tmp_path / "begun").exists)
-    pid = supervisor_of(cli)
+    pid = supervisor_pid(cli)
+    assert pid is not None
     os.kill(pid, signal.SIGSTOP)
     try:
         done = cli("down", "--stop")

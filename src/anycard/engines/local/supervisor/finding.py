@@ -65,7 +65,7 @@ class Finding:
             attempt.stopped_for = stop["why"]
         if started is not None:
             self._take_started(attempt, started)
-        if ended is not None:
+        if ended is not None and not self._may_run(started):
             attempt.exit_code, refusal, when = ended
             attempt.start_failure = attempt.refused(refusal) if refusal is not None else None
             self._drain_found(attempt, when)
@@ -77,6 +77,16 @@ class Finding:
             self._drain_found(attempt, time.time())
         else:
             self._adopt(attempt, stop, now)
+
+    def _may_run(self, started: records.Started | None) -> bool:
+        """Whether the claim names a process of this boot that can be looked at. An end is the shim's last act, so one that stands below the
+        claim of a shim that lives was written by its program, and does not count."""
+        return (
+            processes.HAS_PROC
+            and started is not None
+            and bool(started.pid)
+            and started.boot_id == self._attempts.boot_id
+        )
 
     def _started(self, stem: str, ended: bool) -> records.Started | None:
         """The claim; of an attempt that has ended, it may have been taken away or spoiled by the program."""
