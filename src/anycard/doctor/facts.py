@@ -8,7 +8,7 @@ from anycard.doctor.scan import compiled
 from anycard.doctor.shapes import Fact, Line
 
 _NUMBER = r"(\d+(?:\.\d+)*)"
-_SIZE = r"(\d+(?:\.\d+)? ?[KMGT]i?B)"
+_SIZE = r"(\d+(?:\.\d+)? ?(?:[KMGT]i?B|bytes))"
 
 FACTS: Mapping[str, tuple[str, ...]] = {
     # NVIDIA's driver: what the kernel runs, what user space prints, what is built on disk
@@ -48,7 +48,7 @@ FACTS: Mapping[str, tuple[str, ...]] = {
         r"^ii +(?:lib|xserver-xorg-video-)?nvidia-(?:driver|dkms|kernel|compute|utils|gl|cfg1)\S* +(?:1:)?(\d{3}\.\d+(?:\.\d+)?)",
         r"^ii +nvidia-smi +(?:1:)?(\d{3}\.\d+(?:\.\d+)?)",
         r"^ii +libcuda1\S* +(?:1:)?(\d{3}\.\d+(?:\.\d+)?)",
-        r"^(?:kmod-)?nvidia-(?:driver|open|x11-drv|libs?)\S*-(\d{3}\.\d+(?:\.\d+)?)-",
+        r"^(?:kmod-|dkms-|akmod-)?nvidia\b\S*?-(?:\d:)?(\d{3}\.\d+(?:\.\d+)?)-\S+$",
     ),
     "dkms_kernel": (r"^nvidia\S*[/,] ?[\d.]+, (\d\S+?), \w+: installed",),
     "module_on_disk": (rf"^version:\s+{_NUMBER}", rf"nvidia/{_NUMBER}, \S+, \w+: installed"),
@@ -127,7 +127,7 @@ FACTS: Mapping[str, tuple[str, ...]] = {
         r"num_ctx[\"' :=]+(?:to '?)?(\d+)",
         r"max.model.len[= ]+(\d+)",
     ),
-    "device_node": (r"(?:^|\s)/dev/(nvidia[\w-]+)$",),
+    "device_nodes": (r"(?:^|\s)((?:/dev/nvidia[\w-]+\s*)+)$",),
     "intel_windows_driver": (r"\b(3[12]\.0\.101\.\d{3,5})\b",),
     # hardware
     "xid": (r"NVRM: (?:GPU at .*)?Xid \([^)]*\): (\d+)", r"\bXid \(PCI[^)]*\): (\d+)", r"\bXid[ :=]+(\d+)\b"),
@@ -150,7 +150,14 @@ TROUBLE = (
     r"\bunable to\b",
     r"\bdenied\b",
     r"\babort(?:ed)?\b",
-    r"\bexception\b",
+    r"exception\b",
+    r"\w(?:Error|Exception)\b",
+    r"\bno (?:\w+ )?(?:gpus?|devices?|cards?)\b",
+    r"\bno such\b",
+    r"\bnot loaded\b",
+    r"\bmissing\b",
+    r"\b(?:removed|removal|hung|lost)\b",
+    r"\bis_available\(\).{0,12}False\b",
     r"\btraceback\b",
     r"\brefused\b",
     r"\binvalid\b",
@@ -210,6 +217,8 @@ def numbers(version: str) -> tuple[int, ...]:
 
 def gib(size: str) -> float:
     """``"20.00 MiB"`` in GiB (decimal prefixes are read as binary ones, as PyTorch prints them)."""
+    if size.endswith("bytes"):
+        return float(size.split()[0]) * 2**-30
     value, unit = size[:-2].rstrip("i "), size.rstrip("B").rstrip("i")[-1].upper()
     scale = {"K": 2**-20, "M": 2**-10, "G": 1.0, "T": 1024.0}[unit]
     return float("".join(c for c in value if c.isdigit() or c == ".")) * scale

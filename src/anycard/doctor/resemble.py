@@ -18,7 +18,7 @@ from anycard.doctor.rules import all_rules
 
 _META = re.compile(r"\\.|\(\?[:!=<]*|\{[\d,]+\}|\[\^?[^\]]*\]|[()|*+?.^$\\]")
 _PAIR = re.compile(r"\[(\w)\w\]")  # [Cc]ompute
-_WORD = re.compile(r"[A-Za-z]{3,}|\d{2,4}")
+_WORD = re.compile(r"[a-z]{3,}|\d{2,4}")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _ENDINGS = ("ing", "ed", "es", "s")
 _SLUG, _SAYS, _MEND, _SEPARATES = 2.0, 1.0, 0.5, 0.3  # how often a word counts that stands there, against once a clue
@@ -26,9 +26,10 @@ _SLUG, _SAYS, _MEND, _SEPARATES = 2.0, 1.0, 0.5, 0.3  # how often a word counts 
 
 def words(text: str) -> list[str]:
     """Lower-case stems of three letters and more, and numbers of two to four digits (codes and generations, not addresses)."""
-    return [_stem(word.lower()) for word in _WORD.findall(_HUMP.sub(" ", text))]
+    return [_stem(word) for word in _WORD.findall(_HUMP.sub(" ", text).lower())]
 
 
+@cache
 def _stem(word: str) -> str:
     for ending in _ENDINGS:
         if len(word) > len(ending) + 3 and word.endswith(ending):
@@ -78,9 +79,8 @@ def _everyday() -> _Vocabulary:
 
 
 def _words_of(rule: Rule) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for pattern in set(rule.patterns()):
-        counts.update(set(words(_META.sub(" ", _PAIR.sub(r"\1", pattern)))))
+    patterns = "\n".join(dict.fromkeys(rule.patterns()))
+    counts: Counter[str] = Counter(words(_META.sub(" ", _PAIR.sub(r"\1", patterns))))
     mend = " ".join(f"{step.says} {step.command or ''}" for step in rule.mend)
     for text, share in (
         (rule.slug.replace("-", " "), _SLUG),

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from anycard.doctor.literals import literals
+from anycard.doctor.queries import spelled_out
 from anycard.doctor.shapes import Line, Source
 
 _KEEP = 40  # lines kept per expression and source: the first ones tell the cause
@@ -81,8 +82,11 @@ def _scan_source(
         if b"\x1b[" in block:
             block = _ANSI.sub(b"", block)
         if number == 1 and len(block) <= _SHORT:
-            for at, text in enumerate(block.decode("utf-8", "replace").splitlines(), 1):
+            lines = block.decode("utf-8", "replace").splitlines()
+            for at, text in enumerate(lines, 1):
                 sample[Line(source.name, at, text[:_WINDOW], source.spoken, rank)] = None
+            for at, text in spelled_out(lines):
+                _scan_line(Line(source.name, at, text, source.spoken, rank), every, found)
         counted = 0
         line: Line | None = None
         line_begin, line_tested = -1, set[str]()
@@ -114,6 +118,12 @@ def _scan_source(
         }
         if done:  # a long source: search the rest of it for what can still tell something
             filter_ = _Filter(expression for expression in filter_.expressions if expression not in done)
+
+
+def _scan_line(line: Line, every: _Filter, found: dict[str, list[Line]]) -> None:
+    for expression in {e for index, _start, _end in every.hits(line.text.encode()) for e in every.groups[index]}:
+        if compiled(expression).search(line.text):
+            found.setdefault(expression, []).append(line)
 
 
 def _line_text(block: bytes, begin: int, start: int) -> str:

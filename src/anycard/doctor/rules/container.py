@@ -17,7 +17,10 @@ _NO_DRIVER = seen(
     r"The NVIDIA Driver was not detected",
     r"failed call to cuInit: (?:UNKNOWN ERROR \(303\)|CUDA_ERROR_NO_DEVICE)",
     r"no CUDA-capable device is detected",
-    r"No CUDA GPUs are available",
+    r"No (?:CUDA|HIP|XPU) GPUs are available",
+    r"ROCk module is NOT loaded",
+    r"kernel driver does not appear to be running on this host",
+    r"No (?:ROCm|HIP)-capable device",
     r"ggml_vulkan: No devices found",
     r"no compatible GPUs were discovered",
     r"could not select device driver",
@@ -60,6 +63,16 @@ RULES = (
         verdict=Verdict.FAULT,
         says="The container was started without asking for the cards.",
         clues=(
+            clue(
+                0.85,
+                on("container"),
+                seen(
+                    r"kernel driver does not appear to be running on this host",
+                    r"ROCk module is NOT loaded",
+                    r"No HIP GPUs are available",
+                ),
+                unless=(r"--device[= ]/dev/kfd", r"--gpus"),
+            ),
             clue(
                 SUGGESTS,
                 _IN_CONTAINER,

@@ -74,9 +74,10 @@ def _card_of_legacy_branch(case: Case) -> tuple[Line, ...] | None:
 
 def _nodes_without_uvm(case: Case) -> tuple[Line, ...] | None:
     """A listing of /dev shows the cards' nodes and not the unified-memory one."""
-    nodes = {fact.value: fact.line for fact in case.facts("device_node")}
-    listed = "nvidiactl" in nodes and any(name[6:].isdigit() for name in nodes)
-    return (nodes["nvidiactl"],) if listed and "nvidia-uvm" not in nodes else None
+    listings = case.facts("device_nodes")
+    nodes = {name for fact in listings for name in fact.value.split()}
+    listed = "/dev/nvidiactl" in nodes and any(name.removeprefix("/dev/nvidia").isdigit() for name in nodes)
+    return (listings[0].line,) if listed and "/dev/nvidia-uvm" not in nodes else None
 
 
 def _running_kernel_without_module(case: Case) -> tuple[Line, ...] | None:

@@ -286,6 +286,7 @@ RULES = (
         verdict=Verdict.FAULT,
         says="The driver is older than the CUDA runtime of this build needs.",
         clues=(
+            clue(0.92, r"unsupported CUDA version: driver [\d.]+ < image"),
             clue(0.9, DRIVER_OLD, unless=(r"Unable to load nvcuda", r"NVIDIA driver too old")),
             clue(SHOWS, Check(_driver_below_wheel)),
             clue(SUGGESTS, r"found version \d{4,5}\)\. Please update your GPU driver"),
@@ -310,6 +311,7 @@ RULES = (
         verdict=Verdict.FAULT,
         says="The driver is older than the interface that this program uses.",
         clues=(
+            clue(0.93, DRIVER_OLD, seen(r"ollama", r"llama runner", r"source=\w+\.go", r"Blender", r"Cycles")),
             clue(PROVES, r"NVIDIA driver too old"),
             clue(PROVES, r"libcuda\.so\.\S+ ?: undefined symbol: cu\w+"),
             clue(SHOWS, r"symbol lookup.{0,40}cu\w+ failed"),

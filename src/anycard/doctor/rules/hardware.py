@@ -332,6 +332,7 @@ RULES = (
         verdict=Verdict.FAULT,
         says="A memory row could not be replaced: its bank has no spare rows left. The card is to be replaced.",
         clues=(
+            clue(0.93, r"row remap(?:ping)? fail", unless=(r"row remap(?:ping)? fail\w*[^:]{0,20}: ?(?:no|0|none)",)),
             clue(PROVES, r"All reserved rows for bank are remapped"),
             clue(PROVES, xid(64)),
             clue(PROVES, r"Row Remapper Error"),

@@ -400,6 +400,13 @@ RULES = (
         verdict=Verdict.EXPECTED,
         says="These stages of the program work on CPU and disk by design; the card has its turn in others.",
         clues=(
+            clue(
+                0.75,
+                said(r"GPU.{0,20}(?:idle|unused|not (?:being )?used|0 ?%)|(?:only|all).{0,12}CPU"),
+                seen(
+                    r"(?:align|selecting pairs|calibrat|mesh|orthomosaic|pre-?process|densif|decod|export)\w*.{0,40}(?:stage|step|phase|photos|pairs|done)"
+                ),
+            ),
             clue(0.9, r"(?:Processing|Pipeline) (?:step|stage).{0,40}(?:CPU|GPU)"),
             clue(
                 SHOWS,

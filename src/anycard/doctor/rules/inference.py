@@ -233,6 +233,7 @@ RULES = (
         verdict=Verdict.FAULT,
         says="This llama.cpp was compiled without a GPU backend.",
         clues=(
+            clue(0.7, r"supports_gpu_offload\(\)"),
             clue(0.92, r"not compiled with GPU offload support"),
             clue(SHOWS, r"Manually-specified variables were not used by the project", unless=(r"nvidia_dkms",)),
             clue(SHOWS, r"supports_gpu_offload\W{0,4}.{0,12}False"),
@@ -269,6 +270,7 @@ RULES = (
         verdict=Verdict.FAULT,
         says="LM Studio kept an outdated survey of the hardware; a new installation keeps it too.",
         clues=(
+            clue(0.85, r"Failed to survey hardware with backend"),
             clue(
                 0.9,
                 r"LM ?Studio",

@@ -55,7 +55,13 @@ def _held_by_others(case: Case) -> tuple[Line, ...] | None:
     total, tried = _size(case, "oom_total"), case.fact("oom_tried")
     if total is None or tried is None:
         return None
-    others = [fact for fact in case.facts("oom_other_process") if gib(fact.value) >= 0.25 * total]
+    allocated = _size(case, "oom_allocated") or 0.0
+    # in a container NVML gives the process's own use under the host's number
+    others = [
+        fact
+        for fact in case.facts("oom_other_process")
+        if gib(fact.value) >= 0.25 * total and gib(fact.value) + allocated <= 1.05 * total
+    ]
     if others:
         return (others[0].line,)
     mine = _size(case, "oom_this_process") or _size(case, "oom_reserved") or _size(case, "oom_allocated")
@@ -233,6 +239,11 @@ RULES = (
         verdict=Verdict.FAULT,
         says="A left-over worker of an earlier run still holds the card's memory.",
         clues=(
+            clue(
+                0.9,
+                seen(r"(?:lsof|fuser).{0,20}/dev/nvidia", r"\bPPID\b|,ppid,"),
+                seen(r"^\s*\d+\s+1\s+.*(?:python|ray::|VLLM)", r"ray::IDLE", r"<defunct>"),
+            ),
             clue(0.93, Check(_used_by_nobody)),
             clue(0.93, seen(*OOM.expressions, r"\d{4,6}MiB / +\d+MiB", r"GPU memory", r"VRAM"), _LEFT_OVER),
             clue(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anycard.doctor.codes import cuda
-from anycard.doctor.rule import ALLOWS, HINTS, SHOWS, SUGGESTS, Rule, clue, on, seen, step
+from anycard.doctor.rule import ALLOWS, HINTS, SHOWS, SUGGESTS, Rule, clue, on, said, seen, step
 from anycard.doctor.shapes import Verdict
 
 _REMOVED = seen(
@@ -72,6 +72,7 @@ RULES = (
         verdict=Verdict.APPLICATION,
         says="The program's own work (a missing fence, an endless shader) let the device hang until Windows removed it.",
         clues=(
+            clue(SHOWS, r"RemoveDevice.{0,80}DXGI_ERROR_(?:INVALID_CALL|ACCESS_DENIED)|DXGI_ERROR_INVALID_CALL"),
             clue(SUGGESTS, _REMOVED, unless=(_TDR_EVENT, r"driver \d{3}\.\d\d", on("linux"))),
             clue(SHOWS, r"D3D12 (?:ERROR|DRED).{0,200}"),
             clue(
@@ -94,6 +95,13 @@ RULES = (
         verdict=Verdict.FAULT,
         says="A branch of the display driver hangs on this work; the same card is well on other branches.",
         clues=(
+            clue(
+                0.9,
+                seen(*_REMOVED.expressions, *_TDR_EVENT.expressions),
+                said(
+                    r"(?:since|after|from|with) .{0,24}\b[2-6]\d{2}\.\d{2}\b.{0,80}(?:crash|hang|freez|fail|black|every|fine|stable)"
+                ),
+            ),
             clue(
                 0.9,
                 seen(*_REMOVED.expressions, *_TDR_EVENT.expressions),
