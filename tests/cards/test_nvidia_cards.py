@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from nvml_standin import EIGHT_CARDS, NvmlStandin
 
-from anycard.cards.probe import probe, readings
+from anycard.cards.probe import probe
 from anycard.cards.problem import VendorFault
 from anycard.cards.vendors import nvidia
 from anycard.host.bundle import Bundle
@@ -215,7 +215,7 @@ def test_readings(nvml: NvmlStandin) -> None:
         "[card]\nuuid = GPU-1\nutilisation = 87\nmemory_used = 1073741824\ntemperature = 61\npower = 305500\nfan = 40\nthrottle = 0x44\n"
         "[card]\nfault = lost\n[card]\nuuid = GPU-3\npower = -1\n"
     )
-    first, third = readings(LiveHost())
+    first, third = nvidia.read(LiveHost())
     assert (first.card_id, first.utilisation, first.memory_used_bytes, first.memory_total_bytes) == (
         "nvidia:GPU-1",
         0.87,

@@ -19,7 +19,7 @@ from anycard.cards.problem import Problem, VendorFault
 from anycard.cards.vendors import VENDORS
 from anycard.host.host import Host
 from anycard.i18n import N_
-from anycard.model.card import Card, Health, Link, NodeAccess, Reading
+from anycard.model.card import Card, Health, Link, NodeAccess
 from anycard.model.text import Text
 
 TIME_LIMIT_S = 8.0  # for each vendor; NVML's first call takes up to 5 s on eight cards without persistence mode
@@ -83,25 +83,6 @@ def probe(
         ]
     here = tuple(_with_access(host, card) for card in bus.join(host, cards, problems))
     return Inventory(here, tuple(problems), bus.others(host), _links(host, here, previous, deadline))
-
-
-def readings(host: Host, *, time_limit_s: float = TIME_LIMIT_S) -> tuple[Reading, ...]:
-    """The moving values of every card whose vendor gives any; a vendor that does not answer in time, or not at all, gives none."""
-    calls = {
-        vendor.VENDOR: _call(host, f"read {vendor.VENDOR}", vendor.read)
-        for vendor in all_vendors()
-        if hasattr(vendor, "read")
-    }
-    deadline = time.monotonic() + time_limit_s
-    found: list[Reading] = []
-    for name, call in calls.items():
-        try:
-            found += call.result(max(0.0, deadline - time.monotonic()))
-        except TimeoutError:
-            log.warning("reading %s cards did not end within %s s", name, time_limit_s)
-        except Exception:
-            log.exception("reading %s cards failed", name)
-    return tuple(found)
 
 
 def all_vendors() -> tuple[Vendor, ...]:
