@@ -18,9 +18,9 @@ from anycard.doctor.rules import all_rules
 
 _META = re.compile(r"\\.|\(\?[:!=<]*|\{[\d,]+\}|\[\^?[^\]]*\]|[()|*+?.^$\\]")
 _PAIR = re.compile(r"\[(\w)\w\]")  # [Cc]ompute
-_WORD = re.compile(r"[a-z]{3,}|\d{2,4}")
+_WORD = re.compile(r"[a-z]{3,}|(?<!\d)\d{2,4}(?!\d)")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_ENDINGS = ("ing", "ed", "es", "s")
+_ENDINGS = ("ing", "ed", "s")
 _SLUG, _SAYS, _MEND, _SEPARATES = 2.0, 1.0, 0.5, 0.3  # how often a word counts that stands there, against once a clue
 
 

@@ -9,8 +9,13 @@ from anycard.doctor.rule import Rule
 
 FAMILIES = (
     "driver",
+    "module",
     "framework",
+    "libraries",
+    "visible",
     "hardware",
+    "firmware",
+    "card_memory",
     "fabric",
     "memory",
     "container",
@@ -18,6 +23,7 @@ FAMILIES = (
     "wsl",
     "vm",
     "windows",
+    "ollama",
     "inference",
     "intel",
     "ascend",
@@ -27,6 +33,8 @@ FAMILIES = (
     "rental",
     "starvation",
     "industry",
+    "application",
+    "by_design",
     "harmless",
 )
 

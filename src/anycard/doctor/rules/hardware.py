@@ -1,4 +1,4 @@
-"""The card itself: what the kernel log, the Xid numbers and nvidia-smi -q say of memory, bus, heat, power and firmware."""
+"""The card itself: bus, heat, power and the program's own faults, as the kernel log and nvidia-smi -q tell them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from anycard.doctor.rule import ALLOWS, HINTS, PROVES, SHOWS, SUGGESTS, Check, R
 from anycard.doctor.shapes import Line, Verdict
 
 _ACTIVE = r"\s*: Active"
-_XID_AUTHORITY = "NVIDIA Xid catalogue (doctor/tables/xid.tsv)"
+XID_AUTHORITY = "NVIDIA Xid catalogue (doctor/tables/xid.tsv)"
 
 
 def xid(*codes: int) -> Check:
@@ -33,23 +33,8 @@ def _hot_without_fan(case: Case) -> tuple[Line, ...] | None:
     return tuple(hot[:2]) or None
 
 
-def _retired_pages_at_limit(case: Case) -> tuple[Line, ...] | None:
-    """64 retired pages is the limit for replacement; a card's two counters add up."""
-    lines: list[Line] = []
-    total = 0
-    for fact in case.facts("retired_pages"):
-        if "single" in fact.line.text.lower():
-            lines, total = [], 0
-        lines.append(fact.line)
-        total += int(fact.value)
-        if total >= 60:
-            return tuple(lines)
-    return None
-
-
-_RESET = step("Drain the card, then reset it", "sudo nvidia-smi --gpu-reset -i N")
-_REBOOT = step("If the reset is refused, restart the machine (power it off and on for a card that is gone)")
-_RMA = step(
+RESET = step("Drain the card, then reset it", "sudo nvidia-smi --gpu-reset -i N")
+RMA = step(
     "If it comes back after a restart, run the vendor's field diagnostics and ask for a replacement with its log"
 )
 
@@ -83,10 +68,10 @@ RULES = (
         mend=(
             step("Power the machine off and on; a restart alone may not bring it back"),
             step("If it returns: look at seat, riser, power cables and heat before blaming the card"),
-            _RMA,
+            RMA,
         ),
         next_check="sudo dmesg -T | grep -iE 'xid|AER|pcieport|NVRM' | tail -40; lspci -vv -d 10de: | grep -E 'LnkSta|rev'",
-        authority=_XID_AUTHORITY,
+        authority=XID_AUTHORITY,
     ),
     Rule(
         slug="gpu-poorly-seated",
@@ -159,213 +144,7 @@ RULES = (
             step("To test, lower the limit: if it holds then, it is the supply", "sudo nvidia-smi -pl 250"),
         ),
         next_check="sudo nvidia-smi -q -d POWER; sudo dmesg | grep -i xid",
-        authority=_XID_AUTHORITY,
-    ),
-    Rule(
-        slug="gsp-heartbeat-timeout",
-        family="hardware",
-        verdict=Verdict.FAULT,
-        says="The card's GSP firmware stopped beating; the driver asks for a reset.",
-        clues=(
-            clue(PROVES, r"GSP RM heartbeat timed out"),
-            clue(PROVES, r"_kgspIsHeartbeatTimedOut"),
-            clue(PROVES, r"LibOS heartbeat timed out"),
-            clue(SHOWS, r"GSP.{0,40}heartbeat"),
-        ),
-        explains=("gsp-rpc-timeout", "gpu-fallen-off-bus"),
-        mend=(_RESET, _REBOOT, step("Update the driver: firmware comes with it")),
-        next_check="sudo dmesg | grep -E 'GSP|Xid'",
-        authority="NVIDIA/open-gpu-kernel-modules, kernel_gsp.c",
-    ),
-    Rule(
-        slug="gsp-rpc-timeout",
-        family="hardware",
-        verdict=Verdict.FAULT,
-        says="The card's GSP firmware no longer answers the driver's calls.",
-        clues=(
-            clue(PROVES, xid(119, 120)),
-            clue(PROVES, r"waiting for RPC (?:response )?from (?:GPU\d+ )?GSP"),
-            clue(SHOWS, r"_(?:issueRpc|kgspRpc|kgspLog)\w*.{0,120}(?:timeout|timed out|GSP)"),
-            clue(SHOWS, r"GSP (?:task|firmware) .{0,30}(?:exception|crash|halt)"),
-            clue(
-                0.55,
-                r"(?:Current|Pending|Persistence Mode|Clocks|Temp).*: Unknown Error",
-                unless=(r"Insufficient Permissions",),
-            ),
-            clue(HINTS, r"nvml: Unknown Error"),
-            clue(0.6, r"\bGSP\b.{0,80}(?:timeout|timed out|error|fail|crash)"),
-            clue(HINTS, r"GPU requires reset"),
-            clue(HINTS, xid(109, 158)),
-        ),
-        mend=(
-            _RESET,
-            _REBOOT,
-            step(
-                "If it repeats, take a newer driver; on the proprietary modules GSP can be switched off",
-                "echo 'options nvidia NVreg_EnableGpuFirmware=0' | sudo tee /etc/modprobe.d/nvidia-gsp.conf",
-            ),
-        ),
-        next_check="sudo dmesg | grep -E 'NVRM: (Xid|.*GSP)' | head",
-        authority=_XID_AUTHORITY,
-    ),
-    Rule(
-        slug="gsp-required-by-open-modules",
-        family="hardware",
-        verdict=Verdict.EXPECTED,
-        says="GSP firmware cannot be switched off under the open kernel modules: the option is ignored by design.",
-        clues=(
-            clue(
-                PROVES,
-                r"EnableGpuFirmware ?[=:] ?0",
-                seen(
-                    r"open kernel module",
-                    r"Open Kernel Module",
-                    r"nvidia-open",
-                    r"nvidia-driver-\d+(?:-server)?-open",
-                    r"Dual MIT/GPL",
-                    r"RTX 50\d\d",
-                    r"Blackwell",
-                    r"GSP Firmware Version\s*: \d",
-                ),
-            ),
-            clue(SHOWS, seen(r"GSP Firmware Version\s*: \d{3}"), seen(r"EnableGpuFirmware")),
-            clue(SHOWS, r"(?:open|nvidia-open).{0,80}(?:require|need|always|only).{0,40}GSP"),
-            clue(SHOWS, r"GSP.{0,60}(?:cannot|can't|can not).{0,20}(?:be )?(?:disabled|turned off|switched off)"),
-            clue(SUGGESTS, r"NVreg_EnableGpuFirmware"),
-            clue(0.55, r"EnableGpuFirmware"),
-        ),
-        explains=("gsp-rpc-timeout",),
-        mend=(step("Leave it on; where the card allows, only the proprietary modules run without GSP"),),
-        next_check="cat /proc/driver/nvidia/version; nvidia-smi -q | grep GSP",
-        authority="https://github.com/NVIDIA/open-gpu-kernel-modules (README)",
-    ),
-    Rule(
-        slug="pmu-halt",
-        family="hardware",
-        verdict=Verdict.FAULT,
-        says="The card's internal micro-controller (PMU) halted; it needs a reset.",
-        clues=(
-            clue(PROVES, xid(62)),
-            clue(PROVES, r"PMU_HALT"),
-            clue(SHOWS, r"PMU.{0,20}(?:halt|breakpoint)"),
-            clue(SHOWS, r"Internal micro-?controller (?:halt|breakpoint)"),
-            clue(SUGGESTS, xid(61)),
-        ),
-        explains=("app-xid45-preemptive-cleanup", "gpu-fallen-off-bus"),
-        mend=(_RESET, _REBOOT, _RMA),
-        next_check="sudo dmesg | grep Xid",
-        authority=_XID_AUTHORITY,
-    ),
-    Rule(
-        slug="ecc-uncorrectable-error",
-        family="hardware",
-        verdict=Verdict.FAULT,
-        says="The card's memory had an error that ECC could not correct.",
-        clues=(
-            clue(0.93, xid(48, 140, 171, 172)),
-            clue(0.93, xid(95)),
-            clue(SHOWS, r"uncorrectable ECC error encountered"),
-            clue(SHOWS, r"(?:CUDA_ERROR|cudaError)_?ECC_?UNCORRECTABLE"),
-            clue(SHOWS, r"Double Bit ECC Error"),
-            clue(SHOWS, r"Uncorrectable ECC error"),
-            clue(
-                SUGGESTS,
-                r"(?:DRAM|SRAM|Double Bit|Device Memory|Total).{0,20}Uncorrectable\w*(?: Parity| SEC-DED)?\s*: [1-9]",
-            ),
-            clue(0.55, r"[Uu]ncorrect\w+.{0,40}(?:ECC|error)"),
-            clue(HINTS, r"\bDBE\b"),
-            clue(0.55, xid(92)),
-        ),
-        separates="94 is contained in one process; 63 and 64 tell whether a spare row took its place.",
-        explains=("app-xid45-preemptive-cleanup", "app-illegal-memory-access"),
-        mend=(
-            _RESET,
-            step(
-                "Look whether a row is to be remapped or the limit is reached",
-                "nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",
-            ),
-            _RMA,
-        ),
-        next_check="nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",
-        authority="https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/",
-    ),
-    Rule(
-        slug="ecc-contained-error",
-        family="hardware",
-        verdict=Verdict.FAULT,
-        says="A memory error was contained: it ended one process, the others go on.",
-        clues=(
-            clue(PROVES, xid(94)),
-            clue(PROVES, r"Contained(?:: SM|: CE|: LTC| memory| error| ECC)", unless=(r"Uncontained",)),
-        ),
-        separates="95 (uncontained) touches every process and needs a reset at once.",
-        explains=("app-xid45-preemptive-cleanup", "app-illegal-memory-access", "ecc-uncorrectable-error"),
-        mend=(
-            step("Start the ended program again"),
-            step("When convenient, reset the card so that the row is remapped", "sudo nvidia-smi --gpu-reset -i N"),
-        ),
-        next_check="nvidia-smi -q -d ROW_REMAPPER",
-        authority=_XID_AUTHORITY,
-    ),
-    Rule(
-        slug="ecc-row-remap-pending",
-        family="hardware",
-        verdict=Verdict.FAULT,
-        says="A weak memory row waits to be replaced by a spare: a reset makes it so.",
-        clues=(
-            clue(0.94, r"New row marked for remapping"),
-            clue(0.93, xid(63), unless=(r"All reserved rows",)),
-            clue(SHOWS, r"Pending\s*: Yes", seen(r"Remapped Rows", r"Row Remap", r"Remapping Failure")),
-            clue(SHOWS, r"row.remap\w*.{0,20}pending.{0,12}(?:yes|true|1)"),
-            clue(SHOWS, r"Row remapping is required"),
-            clue(0.55, r"[Rr]ow [Rr]emap\w*"),
-            clue(HINTS, r"GPU requires reset"),
-        ),
-        explains=("app-xid45-preemptive-cleanup",),
-        mend=(_RESET,),
-        next_check="nvidia-smi -q -d ROW_REMAPPER",
-        authority="https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/",
-    ),
-    Rule(
-        slug="ecc-row-remap-failed",
-        family="hardware",
-        verdict=Verdict.FAULT,
-        says="A memory row could not be replaced: its bank has no spare rows left. The card is to be replaced.",
-        clues=(
-            clue(0.93, r"row remap(?:ping)? fail", unless=(r"row remap(?:ping)? fail\w*[^:]{0,20}: ?(?:no|0|none)",)),
-            clue(PROVES, r"All reserved rows for bank are remapped"),
-            clue(PROVES, xid(64)),
-            clue(PROVES, r"Row Remapper Error"),
-            clue(PROVES, r"Remapping Failure Occurred\s*: Yes"),
-            clue(SHOWS, r"Row remapping failure"),
-            clue(SHOWS, r"\bNone\s*: [1-9]\d* bank\(s\)"),
-        ),
-        explains=(
-            "ecc-row-remap-pending",
-            "ecc-uncorrectable-error",
-            "ecc-contained-error",
-            "app-xid45-preemptive-cleanup",
-        ),
-        mend=(step("Take the card out of service", "sudo nvidia-smi drain -p BUS:DEV.0 -m 1"), _RMA),
-        next_check="nvidia-smi -q -d ROW_REMAPPER",
-        authority="https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/ (RMA criteria)",
-    ),
-    Rule(
-        slug="ecc-page-retirement-limit",
-        family="hardware",
-        verdict=Verdict.FAULT,
-        says="The card has retired as many memory pages as it may (64), or is about to: it qualifies for replacement.",
-        clues=(
-            clue(PROVES, Check(_retired_pages_at_limit)),
-            clue(SHOWS, r"page retirement.{0,40}(?:limit|exceed|full)"),
-            clue(SHOWS, r"number of retired pages.{0,30}(?:6\d|limit)"),
-            clue(HINTS, r"Pending (?:Page Blacklist|Retirement)\s*: Yes"),
-            clue(0.55, r"[Rr]etired [Pp]ages"),
-        ),
-        explains=("ecc-uncorrectable-error",),
-        mend=(_RESET, step("Ask for a replacement with this output", "nvidia-smi -q -d PAGE_RETIREMENT")),
-        next_check="nvidia-smi -q -d PAGE_RETIREMENT",
-        authority="https://docs.nvidia.com/deploy/dynamic-page-retirement/",
+        authority=XID_AUTHORITY,
     ),
     Rule(
         slug="gpu-overheat-no-airflow",

@@ -1,24 +1,15 @@
-"""What looks like a fault and is none; and faults of the program, not of the card."""
+"""Readings that look like a fault and are none."""
 
 from __future__ import annotations
 
 from anycard.doctor.case import Case
 from anycard.doctor.facts import numbers
-from anycard.doctor.rule import ALLOWS, HINTS, SHOWS, SUGGESTS, Check, Rule, clue, on, printed, said, seen, step
-from anycard.doctor.rules.hardware import xid
+from anycard.doctor.rule import ALLOWS, HINTS, SHOWS, SUGGESTS, Check, Rule, clue, on, said, seen, step
 from anycard.doctor.shapes import Line, Verdict
 from anycard.doctor.tables import cuda_floor_driver, cuda_native_driver
 
-_FAMILY = "not-a-gpu-fault"
-_NOTHING = (step("Nothing is to be mended"),)
-_XID_45 = 45
-
-
-def _only_xid_45(case: Case) -> tuple[Line, ...] | None:
-    every = case.facts("xid")
-    if every and all(int(fact.value) == _XID_45 for fact in every):
-        return tuple(fact.line for fact in every[:3])
-    return None
+FAMILY = "not-a-gpu-fault"
+NOTHING = (step("Nothing is to be mended"),)
 
 
 def _smi_and_nvcc_differ(case: Case) -> tuple[Line, ...] | None:
@@ -58,85 +49,8 @@ def _idle(case: Case) -> tuple[Line, ...] | None:
 
 RULES = (
     Rule(
-        slug="app-illegal-memory-access",
-        family=_FAMILY,
-        verdict=Verdict.APPLICATION,
-        says="A bug of the program (or of one kernel in a library): it touched memory that is not its own.",
-        clues=(
-            clue(SHOWS, r"an illegal memory access was encountered"),
-            clue(SHOWS, r"CUDA_ERROR_ILLEGAL_ADDRESS"),
-            clue(SHOWS, r"cudaErrorIllegalAddress"),
-            clue(SHOWS, r"device-side assert triggered"),
-            clue(SHOWS, r"misaligned address"),
-            clue(SHOWS, r"Memory access fault by GPU node"),
-            clue(SHOWS, r"CUDA_ERROR_LAUNCH_FAILED"),
-            clue(SHOWS, r"unspecified launch failure"),
-            clue(SHOWS, r"an illegal instruction was encountered"),
-            clue(0.55, r"illegal (?:memory access|address|instruction)"),
-            clue(HINTS, r"CUDA kernel errors might be asynchronously reported"),
-        ),
-        separates="With Xid 48, 63, 94 or 95 in the kernel log it is the memory of the card.",
-        mend=(
-            step("Find the kernel", "CUDA_LAUNCH_BLOCKING=1 compute-sanitizer --tool memcheck python prog.py"),
-            step("Update the library whose kernel it names"),
-        ),
-        next_check="sudo dmesg | grep -i xid; CUDA_LAUNCH_BLOCKING=1 python prog.py",
-        authority="CUDA runtime API, cudaErrorIllegalAddress",
-    ),
-    Rule(
-        slug="app-torch-nvml-count-bug",
-        family=_FAMILY,
-        verdict=Verdict.APPLICATION,
-        says="The framework miscounts cards through NVML; the cards are fine.",
-        clues=(
-            clue(0.85, r"_cuda_getDeviceCount\(\)", r"device_count\(\)"),
-            clue(SHOWS, r"device >= 0 && device < num_gpus"),
-            clue(SHOWS, r"INTERNAL ASSERT FAILED at .*CUDAContext\.cpp"),
-            clue(SHOWS, r"_(?:raw_)?device_(?:count|uuid)_nvml"),
-            clue(SHOWS, r"_get_nvml_device_index"),
-            clue(
-                0.9,
-                r"device_count\(\)",
-                seen(r"works (?:as expected|fine)", r"device='cuda:0'"),
-                seen(r"\bOut\[\d+\]: 0\b", r"device_count\(\).{0,12}(?:returns?|is|=|==) ?.{0,3}\b0\b"),
-            ),
-            clue(
-                SHOWS,
-                r"CUDA_VISIBLE_DEVICES[=:] ?['\"]?(?:GPU|MIG)-[0-9a-f]{4}",
-                seen(r"device_count", r"is_available\(\)"),
-                unless=(r"MIG-\S+,MIG-",),
-            ),
-            clue(SUGGESTS, r"PYTORCH_NVML_BASED_CUDA_CHECK"),
-            clue(SUGGESTS, r"Can't (?:initialize NVML|get nvml device count)"),
-            clue(SUGGESTS, r"nvmlDeviceGetHandleByIndex", seen(r"torch", r"INTERNAL ASSERT")),
-            clue(0.75, r"_cuda_getDeviceCount\(\)\W{0,4}(?:=|returns|is)"),
-        ),
-        separates="An index that the program itself asks for says 'invalid device ordinal'.",
-        mend=(
-            step("Name cards by number instead of UUID, or update torch"),
-            step("Ask CUDA instead of NVML", "unset PYTORCH_NVML_BASED_CUDA_CHECK"),
-        ),
-        next_check="python -c 'import torch; torch.zeros(1).cuda(); print(torch._C._cuda_getDeviceCount(), torch.cuda.device_count())'",
-        authority="https://github.com/pytorch/pytorch/issues/90543, #95784, #107300",
-    ),
-    Rule(
-        slug="app-xid45-preemptive-cleanup",
-        family=_FAMILY,
-        verdict=Verdict.APPLICATION,
-        says="Xid 45 is the driver cleaning up channels when a program is ended: a consequence, not a fault of the card.",
-        clues=(
-            clue(0.9, Check(_only_xid_45)),
-            clue(HINTS, xid(45)),
-            clue(SUGGESTS, r"Preemptive Channel Removal"),
-        ),
-        separates="If another Xid comes before it, that one is the cause.",
-        mend=(step("Look who ended the program (a scheduler, a time limit, out of memory, Ctrl-C)"),),
-        next_check="sudo dmesg -T | grep -iE 'xid|oom|killed'",
-        authority="NVIDIA Xid catalogue: 45",
-    ),
-    Rule(
         slug="healthy-benign-kernel-lines",
-        family=_FAMILY,
+        family=FAMILY,
         verdict=Verdict.HEALTHY,
         says="These kernel lines are harmless messages of a working driver.",
         clues=(
@@ -162,23 +76,23 @@ RULES = (
             clue(HINTS, r"\bnvidia-nvswitch\w*"),
         ),
         separates="'Key was rejected by service' is a refusal; 'tainting kernel' is a note.",
-        mend=_NOTHING,
+        mend=NOTHING,
         next_check="nvidia-smi",
         authority="NVIDIA driver README; fleet operators' lists of harmless messages",
     ),
     Rule(
         slug="healthy-container-gid-notice",
-        family=_FAMILY,
+        family=FAMILY,
         verdict=Verdict.HEALTHY,
         says="A group number of the host has no name in the image: cosmetic.",
         clues=(clue(SHOWS, r"groups: cannot find name for group ID"),),
-        mend=_NOTHING,
+        mend=NOTHING,
         next_check="nvidia-smi -L",
         authority="GNU coreutils, groups",
     ),
     Rule(
         slug="healthy-container-pid-namespace",
-        family=_FAMILY,
+        family=FAMILY,
         verdict=Verdict.HEALTHY,
         says="NVML reports the host's process numbers, which do not exist in the container: the process list is empty there by design.",
         clues=(
@@ -214,7 +128,7 @@ RULES = (
     ),
     Rule(
         slug="healthy-cuda-version-difference",
-        family=_FAMILY,
+        family=FAMILY,
         verdict=Verdict.HEALTHY,
         says="nvidia-smi prints the highest CUDA that the driver supports, nvcc the toolkit installed: they may differ.",
         clues=(
@@ -232,13 +146,13 @@ RULES = (
             ),
             clue(SHOWS, on("wsl"), r"NVIDIA-SMI \d{3}\.\d+\.\d+ +Driver Version: \d{3}\.\d\d "),
         ),
-        mend=_NOTHING,
+        mend=NOTHING,
         next_check="nvidia-smi; nvcc --version; python -c 'import torch; print(torch.cuda.is_available())'",
         authority="https://docs.nvidia.com/deploy/cuda-compatibility/",
     ),
     Rule(
         slug="healthy-idle-clocks",
-        family=_FAMILY,
+        family=FAMILY,
         verdict=Verdict.HEALTHY,
         says="Nothing runs on the card, so its clocks are down.",
         clues=(
@@ -248,13 +162,13 @@ RULES = (
             clue(SUGGESTS, said(r"clock.{0,40}(?:low|down|stuck|210|300|405).{0,40}idle", r"idle.{0,40}clock")),
             clue(ALLOWS, Check(_idle)),
         ),
-        mend=_NOTHING,
+        mend=NOTHING,
         next_check="nvidia-smi -q -d PERFORMANCE,CLOCK   # under load",
         authority="man nvidia-smi, clocks event reasons: idle",
     ),
     Rule(
         slug="healthy-minor-version-compat",
-        family=_FAMILY,
+        family=FAMILY,
         verdict=Verdict.HEALTHY,
         says="A build for a newer minor CUDA runs on this driver by design (minor-version compatibility).",
         clues=(
@@ -278,13 +192,13 @@ RULES = (
         ),
         separates="Only PTX of a newer minor, and an other major, need the newer driver.",
         explains=("healthy-cuda-version-difference", "driver-too-old-for-cuda-runtime"),
-        mend=_NOTHING,
+        mend=NOTHING,
         next_check="python -c 'import torch; print(torch.cuda.is_available(), torch.zeros(1).cuda())'",
         authority="https://docs.nvidia.com/deploy/cuda-compatibility/#minor-version-compatibility",
     ),
     Rule(
         slug="healthy-no-work-submitted",
-        family=_FAMILY,
+        family=FAMILY,
         verdict=Verdict.HEALTHY,
         says="The card is found and listed as compute device; it is idle because no work was sent to it yet.",
         clues=(
@@ -320,7 +234,7 @@ RULES = (
     ),
     Rule(
         slug="healthy-numa-minus-one",
-        family=_FAMILY,
+        family=FAMILY,
         verdict=Verdict.HEALTHY,
         says="The firmware gives the card no NUMA node: an information line.",
         clues=(
@@ -328,13 +242,13 @@ RULES = (
             clue(SUGGESTS, r"Your kernel may (?:have been built without|not have been built with) NUMA support"),
             clue(SUGGESTS, r"could not open file to read NUMA node"),
         ),
-        mend=_NOTHING,
+        mend=NOTHING,
         next_check="python -c 'import tensorflow as tf; print(tf.config.list_physical_devices(\"GPU\"))'",
         authority="TensorFlow cuda_gpu_executor.cc",
     ),
     Rule(
         slug="healthy-pcie-idle-downshift",
-        family=_FAMILY,
+        family=FAMILY,
         verdict=Verdict.HEALTHY,
         says="The PCIe link lowers its speed while the card idles, and rises under load.",
         clues=(
@@ -355,13 +269,13 @@ RULES = (
         ),
         separates="A width below the slot's (x8 of x16) that stays under load is a seat or slot matter.",
         explains=("pcie-link-limited-upstream", "healthy-idle-clocks"),
-        mend=_NOTHING,
+        mend=NOTHING,
         next_check="nvidia-smi --query-gpu=pcie.link.gen.current,pcie.link.gen.max,pstate --format=csv   # under load",
         authority="man nvidia-smi, PCIe link generation ('may be reduced when the GPU is not in use')",
     ),
     Rule(
         slug="healthy-sw-power-cap",
-        family=_FAMILY,
+        family=FAMILY,
         verdict=Verdict.HEALTHY,
         says="The card runs at its power limit under load: by design.",
         clues=(
@@ -382,7 +296,7 @@ RULES = (
     ),
     Rule(
         slug="healthy-wsl-ldconfig-notice",
-        family=_FAMILY,
+        family=FAMILY,
         verdict=Verdict.HEALTHY,
         says="The Windows driver ships plain copies instead of links, and ldconfig remarks on it: cosmetic.",
         clues=(
@@ -390,233 +304,8 @@ RULES = (
             clue(SHOWS, r"/usr/lib/wsl/\S+ is not a symbolic link"),
         ),
         explains=("wsl-libcuda-not-on-loader-path", "wsl-linux-driver-installed-inside"),
-        mend=_NOTHING,
+        mend=NOTHING,
         next_check="nvidia-smi; python -c 'import torch; print(torch.cuda.is_available())'",
         authority="https://github.com/microsoft/WSL/issues/5663",
-    ),
-    Rule(
-        slug="ok-cpu-stage-of-pipeline",
-        family=_FAMILY,
-        verdict=Verdict.EXPECTED,
-        says="These stages of the program work on CPU and disk by design; the card has its turn in others.",
-        clues=(
-            clue(
-                0.75,
-                said(r"GPU.{0,20}(?:idle|unused|not (?:being )?used|0 ?%)|(?:only|all).{0,12}CPU"),
-                seen(
-                    r"(?:align|selecting pairs|calibrat|mesh|orthomosaic|pre-?process|densif|decod|export)\w*.{0,40}(?:stage|step|phase|photos|pairs|done)"
-                ),
-            ),
-            clue(0.9, r"(?:Processing|Pipeline) (?:step|stage).{0,40}(?:CPU|GPU)"),
-            clue(
-                SHOWS,
-                seen(
-                    r"Pix4D",
-                    r"Metashape",
-                    r"RealityCapture",
-                    r"photogrammetry",
-                    r"Lumerical",
-                    r"meshing",
-                    r"[Cc]alibration",
-                ),
-                seen(r"(?:step|stage|phase)\w*.{0,60}(?:CPU|GPU)", r"GPU.{0,40}(?:idle|not used|unused|0 ?%|low|only)"),
-                unless=(r"driver",),
-            ),
-            clue(
-                SHOWS, said(r"(?:stage|step|phase|preprocess\w*|meshing|calibration)\w*.{0,60}(?:CPU|on the processor)")
-            ),
-        ),
-        explains=("app-silent-cpu-fallback", "gpu-starved-by-dataloader", "gpu-starved-by-storage-io"),
-        mend=(step("Give those stages cores and fast disks; hold a card only for the stages that use it"),),
-        next_check="nvidia-smi dmon -s u   # through all stages",
-        authority="https://support.pix4d.com (hardware usage by processing step)",
-    ),
-    Rule(
-        slug="ok-keep-alive-unload",
-        family=_FAMILY,
-        verdict=Verdict.EXPECTED,
-        says="Ollama unloads a model that was not asked for some minutes (keep_alive, 5 by default).",
-        clues=(
-            clue(
-                0.85,
-                r"OLLAMA_KEEP_ALIVE[:=]",
-                said(
-                    r"unload",
-                    r"after (?:a )?(?:few|some|5|five) minutes",
-                    r"VRAM.{0,30}(?:empty|free)",
-                    r"delay",
-                    r"reload",
-                ),
-            ),
-            clue(
-                0.6,
-                r"OLLAMA_KEEP_ALIVE[:=]5m0s",
-                unless=(
-                    r"offloaded",
-                    r"inference compute",
-                    r"level=ERROR",
-                    r"level=WARN",
-                    r"no compatible GPUs",
-                    r"cuda",
-                ),
-            ),
-            clue(SHOWS, said(r"keep_alive", r"(?:model|VRAM).{0,40}(?:unload\w*|freed|emptied).{0,60}minutes")),
-            clue(SUGGESTS, r"(?:runner expired event received|timer expired, expiring to unload)"),
-        ),
-        mend=(step("Keep it loaded", "OLLAMA_KEEP_ALIVE=-1 ollama serve"),),
-        next_check="ollama ps   # column UNTIL",
-        authority="https://github.com/ollama/ollama/blob/main/docs/faq.md (keep a model loaded)",
-    ),
-    Rule(
-        slug="ok-npu-operator-fallback-warning",
-        family=_FAMILY,
-        verdict=Verdict.EXPECTED,
-        says="One operator is not there for the NPU (or this backend) and runs on the CPU; everything else stays on the card.",
-        clues=(
-            clue(0.9, r"is not currently supported on the (?:NPU|XPU) backend and will fall back"),
-            clue(0.9, r"npu_cpu_fallback"),
-            clue(
-                SHOWS,
-                r"will fall ?back to (?:run on )?(?:the )?CPU\. This may have performance implications",
-                unless=(r"MPS",),
-            ),
-            clue(SHOWS, r"Aten Op fallback from XPU to CPU"),
-        ),
-        explains=("app-silent-cpu-fallback", "mps-operator-needs-fallback", "torch-torchvision-cuda-mismatch"),
-        mend=(step("Nothing is broken; if it is slow, update torch_npu and CANN"),),
-        next_check="npu-smi info   # while it runs",
-        authority="https://github.com/opendatalab/MinerU/issues/1941",
-    ),
-    Rule(
-        slug="ok-one-mig-instance-per-process",
-        family=_FAMILY,
-        verdict=Verdict.EXPECTED,
-        says="A CUDA process can use a single MIG instance, however many are named.",
-        clues=(
-            clue(
-                0.9,
-                r"\bMIG[- ]",
-                seen(r"device_count\(\)", r"\b1\b.{0,20}device", r"only (?:one|1|sees)", r"single"),
-                unless=(r"Error", r"No CUDA GPUs", r"invalid", r"ASSERT", r"\bOut\[\d+\]: 0\b"),
-            ),
-            clue(SHOWS, r"CUDA_VISIBLE_DEVICES[=:] ?['\"]?MIG-\S+,MIG-"),
-            clue(
-                HINTS,
-                printed(r"device_count\(\)"),
-                unless=(r"Error", r"CUDA_VISIBLE_DEVICES", r"PyTorch version", r"os\.environ"),
-            ),
-            clue(HINTS, r"\bMIG \d\w+\.\d+gb"),
-        ),
-        explains=("mig-instance-not-selected", "cuda-visible-devices-wrong"),
-        mend=(step("Start one process for each instance", "CUDA_VISIBLE_DEVICES=MIG-... python worker.py"),),
-        next_check="nvidia-smi -L; nvidia-smi -q | grep -A2 'MIG Mode'",
-        authority="https://docs.nvidia.com/datacenter/tesla/mig-user-guide/ (device enumeration)",
-    ),
-    Rule(
-        slug="ok-rocm-uses-cuda-names",
-        family=_FAMILY,
-        verdict=Verdict.EXPECTED,
-        says="ROCm builds keep the torch.cuda interface and the device name 'cuda': that is the AMD card.",
-        clues=(
-            clue(
-                0.9,
-                seen(r"\+rocm\d", r"version\.hip.{0,12}\d", r"\bROCm\b", r"ROCM used to build PyTorch: \d", r"\bHIP\b"),
-                seen(
-                    r"device ?=? ?\(?['\"]?cuda",
-                    r"torch\.cuda\.(?:is_available|get_device_name|device_count)",
-                    r"['\"]cuda(?::\d)?['\"]",
-                ),
-                unless=(
-                    r"Error",
-                    r"error:",
-                    r"Traceback",
-                    r"\+cu\d",
-                    r"HSA_OVERRIDE",
-                    r"hipErrorNoBinary",
-                    r"Permission denied",
-                    r"False\b",
-                ),
-            ),
-            clue(SUGGESTS, r"torch\.cuda.{0,60}(?:AMD|Radeon|ROCm|gfx)"),
-            clue(HINTS, r"(?:ROCm|rocm|HIP).{0,120}\bcuda\b"),
-            clue(
-                HINTS,
-                printed(r"device ?= ?[\x27\"]cuda"),
-                unless=(r"[Ee]rror", r"Traceback", r"False\b", r"[Ww]arning"),
-            ),
-        ),
-        mend=_NOTHING,
-        next_check="python -c 'import torch; print(torch.version.hip, torch.cuda.get_device_name(0))'",
-        authority="https://docs.pytorch.org/docs/stable/notes/hip.html",
-    ),
-    Rule(
-        slug="ok-slurm-excess-gres",
-        family=_FAMILY,
-        verdict=Verdict.EXPECTED,
-        says="The node has more cards than its configuration names: the rest is left alone, which is a note, not a fault.",
-        clues=(
-            clue(0.9, r"Ignoring excess (?:count|GRES|gres|gpu)"),
-            clue(
-                0.9,
-                r"(?:gres|GRES)\S*.{0,60}(?:excess|more (?:\S+ )?than configured|reported higher than configured|count too high|greater than configured)",
-            ),
-            clue(SHOWS, r"excess.{0,40}(?:gres|GRES|gpu)"),
-            clue(
-                0.8,
-                r"following autodetected GPUs are being ignored",
-                unless=(r"lack of File", r"Discarding the following", r"Gres=\(null\)", r"GresTypes"),
-            ),
-        ),
-        separates="Fewer than configured drains the node (slurm-gres-count-lower-than-configured).",
-        explains=("slurm-grestypes-not-set", "slurm-gres-conf-differs-between-hosts"),
-        mend=(step("To use them, raise the number", "NodeName=... Gres=gpu:8   # in slurm.conf"),),
-        next_check="slurmd -G; scontrol show node $(hostname -s) | grep Gres",
-        authority="https://slurm.schedmd.com/gres.html",
-    ),
-    Rule(
-        slug="ok-task-manager-graphics-only",
-        family=_FAMILY,
-        verdict=Verdict.EXPECTED,
-        says="Task Manager's default graphs show the graphics engines; compute work is drawn under 'Cuda' (or 'Compute').",
-        clues=(
-            clue(0.92, r"[Tt]ask [Mm]anager", unless=(r"\bTDR\b", r"CPU/GPU", r"fail")),
-            clue(0.92, r"任务管理器"),
-        ),
-        explains=("ok-utilisation-below-100", "app-silent-cpu-fallback", "gpu-starved-by-dataloader"),
-        mend=(step("Choose the graph 'Cuda', or look with", "nvidia-smi dmon -s u"),),
-        next_check="nvidia-smi",
-        authority="https://devblogs.microsoft.com/directx/gpus-in-the-task-manager/",
-    ),
-    Rule(
-        slug="ok-utilisation-below-100",
-        family=_FAMILY,
-        verdict=Verdict.EXPECTED,
-        says="All of the model is on the card; generating is bound by memory bandwidth, so utilisation stays below 100 %.",
-        clues=(
-            clue(
-                0.85,
-                seen(r"--n-gpu-layers \d+", r"runners/(?:cuda|rocm)\w*", r"offloaded (\d+)/\1 layers", r"100% GPU"),
-                said(r"utili[sz]ation", r"GPU usage"),
-            ),
-            clue(
-                0.6,
-                r"offloaded (\d+)/\1 layers to GPU",
-                unless=(
-                    r"out of memory",
-                    r"ERROR",
-                    r"timed out",
-                    r"level=WARN",
-                    r"cudaMalloc failed",
-                    r"failed to allocate",
-                ),
-            ),
-            clue(0.6, r"\b100% GPU\b", unless=(r"out of memory", r"ERROR", r"failed to allocate")),
-            clue(SHOWS, r"runners/(?:cuda|rocm)\w*/\S+ .*--n-gpu-layers"),
-            clue(SUGGESTS, said(r"utili[sz]ation.{0,30}\b(?:[4-9]\d) ?%")),
-            clue(ALLOWS, r"MiB \|\s+(?:[4-9]\d)%"),
-        ),
-        mend=_NOTHING,
-        next_check="nvidia-smi dmon -s um",
-        authority="https://github.com/ollama/ollama/blob/main/docs/faq.md",
     ),
 )
