@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from anycard.cli.cardtable import problem_lines
 from anycard.cli.output import safe, say, sentence
-from anycard.i18n import N_, _
-from anycard.i18n.words import reason, state
+from anycard.doctor.rule import HINTS, SUGGESTS
+from anycard.i18n import _
+from anycard.i18n.words import reason, state, verdict
 
 Json = Mapping[str, Any]
 
-_VERDICTS = {
-    "fault": N_("something outside your program must be changed"),
-    "application": N_("the cards are fine; the program, or how it is used, must be changed"),
-    "healthy": N_("nothing is broken"),
-    "expected": N_("nothing is broken: this is how it is meant to work"),
-    "undecided": N_("the evidence does not settle it"),
-}
 _SHOWN = 3  # findings
 _LINE = 160  # characters of a line of evidence
 
 
 def print_diagnosis(told: Json) -> None:
     """``told`` is the document of ``anycard doctor --json``."""
-    say(_("Verdict: {verdict}", verdict=_(_VERDICTS[told["verdict"]])))
+    say(_("Verdict: {verdict}", verdict=verdict(told["verdict"])))
     for note in told["contradictions"]:
         say(_("Note: {text}", text=sentence(note["msgid"], note["params"])))
-    for number, finding in enumerate(told["findings"][:_SHOWN], 1):
+    for number, finding in enumerate(_shown(told["findings"]), 1):
         say()
         say(f"{number}. {finding['cause']} ({finding['certainty']:.0%})")
         say("   " + sentence(finding["says_msgid"]))
@@ -42,6 +36,12 @@ def print_diagnosis(told: Json) -> None:
     if told["verdict"] == "undecided" and told["next_check"]:
         say()
         say(_("To settle it, run: {command}", command=safe(told["next_check"])))
+
+
+def _shown(findings: Sequence[Json]) -> Sequence[Json]:
+    """Beside a cause that stands alone, mere hints only distract."""
+    alone = bool(findings) and findings[0]["certainty"] >= SUGGESTS
+    return [one for one in findings if not alone or one["certainty"] >= HINTS][:_SHOWN]
 
 
 def print_attempt(attempt: Json) -> None:

@@ -95,7 +95,7 @@ def _judged(diagnosis: Diagnosis, trouble: bool) -> Diagnosis:
     if sure:
         return replace(diagnosis, findings=sure, verdict=sure[0].verdict)
     if not trouble:
-        return replace(diagnosis, findings=(), verdict=Verdict.HEALTHY)
+        return replace(diagnosis, findings=(), verdict=Verdict.HEALTHY, next_check=None)
     hints = tuple(f for f in diagnosis.findings if f.certainty >= ALLOWS and not f.verdict.harmless)
     return replace(diagnosis, findings=hints, verdict=Verdict.UNDECIDED)
 

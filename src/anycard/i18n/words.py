@@ -87,6 +87,20 @@ WAYS = {
 }
 
 
+_VERDICTS = {
+    "fault": N_("something outside your program must be changed"),
+    "application": N_("the cards are fine; the program, or how it is used, must be changed"),
+    "healthy": N_("nothing is broken"),
+    "expected": N_("nothing is broken: this is how it is meant to work"),
+    "undecided": N_("the evidence does not settle it"),
+}
+
+
+def verdict(slug: str) -> str:
+    """What the doctor says, in a sentence."""
+    return _(_VERDICTS[slug])
+
+
 def state(slug: str, *, held: bool = False) -> str:
     text = _(_STATES[slug]) if slug in _STATES else safe(slug)
     return _("{state}, held", state=text) if held and slug not in OVER else text

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import sys
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE
+from pathlib import Path
 from typing import Any
 
 from anycard.errors import AnycardError, NotFoundError, UnavailableError, UsageError
@@ -23,9 +23,10 @@ async def diagnose_evidence(data: bytes) -> dict[str, Any]:
 
     UsageError when it is none of these; UnavailableError when it takes too long.
     """
-    with tempfile.NamedTemporaryFile(prefix="anycard-evidence-", suffix=_suffix(data)) as file:  # made 0600
-        await asyncio.to_thread(_fill, file.fileno(), data)
-        return await _ask("--from", file.name)
+    with tempfile.TemporaryDirectory(prefix="anycard-evidence-") as folder:  # made 0700
+        file = Path(folder, _name(data))
+        await asyncio.to_thread(file.write_bytes, data)
+        return await _ask("--from", str(file))
 
 
 async def diagnose_host() -> dict[str, Any]:
@@ -33,15 +34,9 @@ async def diagnose_host() -> dict[str, Any]:
     return await _ask()
 
 
-def _suffix(data: bytes) -> str:
-    """A bundle is told from any other archive by its first member, and that is looked for in what is called one."""
-    return ".tar.gz" if data[:2] == b"\x1f\x8b" else ".log"
-
-
-def _fill(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
+def _name(data: bytes) -> str:
+    """Proof names it. A bundle is told from any other archive by its first member, and that is looked for in what is called one."""
+    return "log.tar.gz" if data[:2] == b"\x1f\x8b" else "log"
 
 
 async def _ask(*arguments: str) -> dict[str, Any]:
