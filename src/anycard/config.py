@@ -67,6 +67,14 @@ class Paths:
         folder, name = self.job(job_id), f"{item}.{number}"
         return folder / name / name if owned else folder / name
 
+    def relative(self, path: str) -> str:
+        """``path`` as it is kept in the store: counted from the home where it lies inside, so that the home can be moved."""
+        return path.removeprefix(f"{self.home}/")
+
+    def absolute(self, kept: str) -> str:
+        """What ``relative`` was given, in the home as it now is."""
+        return os.path.join(self.home, kept)  # noqa: PTH118  of thousands at once, and a Path costs ten times as much
+
     def checkpoint(self, job_id: int, item: int) -> Path:
         return self.job(job_id) / f"{item}.checkpoint"
 

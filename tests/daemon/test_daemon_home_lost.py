@@ -14,6 +14,13 @@ from called import Cli, until
 
 from anycard.daemon import homelock
 
+FAILING = """\
+name: failing
+run: |
+  echo $ANYCARD_ITEM >$ANYCARD_OUTPUT_DIR/made
+  [ -e go ] || [ $ANYCARD_ITEM = 1 ]
+anycard: {foreach: {count: 2}}
+"""
 LONG = "run: |\n  echo begun >{mark}\n  exec sleep 300\n"
 
 
@@ -50,7 +57,10 @@ def cli(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_moved_home_is_noticed_and_works_where_it_is(cli: Cli) -> None:
+    """With jobs that have ended, one of them to be retried, and one that waits."""
     assert cli("run", "--name", "before", "--", "echo", "hi").returncode == 0
+    failing = cli.ran(FAILING)["id"]
+    assert cli("submit", "--hold", "--name", "waiting", "--", "true").returncode == 0
     pid = cli.json("status")["pid"]
     moved = Cli(cli.folder / "moved", cli.env)
     cli.home.rename(moved.home)
@@ -59,7 +69,16 @@ def test_a_moved_home_is_noticed_and_works_where_it_is(cli: Cli) -> None:
     assert f"the home {cli.home} was moved or deleted" in log
     assert "Traceback" not in log
     assert moved("run", "--", "echo", "here").stdout == b"here\n"
-    assert [job["name"] for job in moved.json("jobs")["jobs"]] == ["echo", "before"]
+    assert b"hi\n" in moved("logs", "before").stdout
+    assert moved.json("job", "before")["items"][0]["log"] == f"{moved.home}/jobs/1/0.1.log"
+    assert [job["name"] for job in moved.json("jobs")["jobs"]] == ["echo", "waiting", "failing", "before"]
+    (cli.folder / "go").touch()
+    assert moved("retry", "failing", "--failed").returncode == 0
+    assert moved("release", "waiting").returncode == 0
+    ended = moved.over(failing)
+    assert [(item["state"], item["attempts"]) for item in ended["items"]] == [("succeeded", 2), ("succeeded", 1)]
+    assert (moved.home / f"outputs/{failing}/0/made").read_text() == "0\n"
+    assert moved.over(moved.json("job", "waiting")["id"])["state"] == "succeeded"
     assert not cli.home.exists()
 
 

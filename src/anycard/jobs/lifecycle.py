@@ -80,7 +80,7 @@ def start(
             "number": number,
             "engine": engine,
             "state": ItemState.STARTING.value,
-            "stem": stem,
+            "stem": paths.relative(stem),
             "pid": None,
             "started_at": now.utc_s,
             "started_boot_s": now.boot_s,

@@ -96,7 +96,8 @@ def _running(dispatcher: Dispatcher, job_id: int, item: int, stem: str) -> bool:
 
 def _stem_of(store: Store, job_id: int, item: int, attempt: int | None) -> str | None:
     with store.read() as connection:
-        return queries.attempt_stem(connection, job_id, item, attempt)
+        kept = queries.attempt_stem(connection, job_id, item, attempt)
+    return None if kept is None else store.paths.absolute(kept)
 
 
 def _read(log: Path, position: int) -> bytes:

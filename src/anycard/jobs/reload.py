@@ -34,7 +34,7 @@ def load_board(store: Store) -> Board:
         state = queries.load_open(connection)
         recent = queries.recent_submits(connection, _RECENT_KEYS)
     board = Board(next_job=ids.job, next_attempt=ids.attempt, next_grant=ids.grant, submit_keys=recent)
-    tries = _by_item(state.attempts)
+    tries = _by_item(state.attempts, store.paths)
     grants = {row["attempt_id"]: row for row in state.grants}
     items = defaultdict(list)
     for row in state.items:
@@ -81,7 +81,7 @@ def reopen(store: Store, job_id: int) -> OpenJob | None:
         if row["state"] not in queries.ENDED_JOB_STATES:
             return None
         items = queries.unsuccessful_items(connection, job_id)
-        tries = _by_item(queries.attempts_of_job(connection, job_id)).get(job_id, {})
+        tries = _by_item(queries.attempts_of_job(connection, job_id), store.paths).get(job_id, {})
     job = _job(row, items, tries)
     job.upstream = set()
     return job
@@ -175,8 +175,9 @@ def _instant(row: Row) -> Instant | None:
     return Instant(row["first_granted_at"], row["first_granted_boot_s"], row["first_granted_boot_id"])
 
 
-def _by_item(rows: Sequence[Row]) -> dict[int, dict[int, list[Row]]]:
+def _by_item(rows: Sequence[Row], paths: Paths) -> dict[int, dict[int, list[Row]]]:
     found: dict[int, dict[int, list[Row]]] = {}
     for row in rows:
-        found.setdefault(row["job_id"], {}).setdefault(row["item"], []).append(row)
+        here = {**row, "stem": paths.absolute(row["stem"])}
+        found.setdefault(row["job_id"], {}).setdefault(row["item"], []).append(here)
     return found

@@ -311,7 +311,7 @@ class Jobs:
             stem = found["stem"] or queries.attempt_stem(connection, job_id, PREPARE, None)
         if stem is None:
             raise NotFoundError("item {item} of job {job} has not started: there is no log yet", item=item, job=job_id)
-        return found, stem
+        return found, self._paths.absolute(stem)
 
     async def sizing(self, limit: int) -> dict[str, Any]:
         """How far off predictions of what models need were here, and what that teaches; the latest ``limit`` runs."""

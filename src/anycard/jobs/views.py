@@ -87,7 +87,7 @@ def item_json(row: Mapping[str, Any], paths: Paths) -> dict[str, Any]:
         "ended_at": rfc3339(row["ended_at"]),
         "run_s": row["run_s"],
         "cards": json.loads(row["cards_json"]) if row["cards_json"] else [],
-        "log": f"{row['stem']}.log" if row["stem"] else None,
+        "log": f"{paths.absolute(row['stem'])}.log" if row["stem"] else None,
         "output": str(output) if row["state"] == "succeeded" and output.is_dir() else None,
         "progress": files.read_progress(paths.checkpoint(row["job_id"], row["item"]))
         if row["state"] == "running"

@@ -70,7 +70,7 @@ attempts = Table(
     Column("number", Integer, nullable=False),  # 1-based within the item: ANYCARD_ATTEMPT
     Column("engine", String, nullable=False),
     Column("state", String, nullable=False),  # starting running stopping ended
-    Column("stem", String, nullable=False),  # of its files: STEM.log, STEM.output/
+    Column("stem", String, nullable=False),  # of its files (STEM.log, STEM.output/), counted from the home
     Column("pid", BigInteger),
     Column("started_at", Float, nullable=False),
     Column("started_boot_s", Float, nullable=False),
