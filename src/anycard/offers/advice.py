@@ -73,7 +73,8 @@ class Rejected:
 @dataclass(frozen=True, slots=True)
 class Advice:
     """``ranked``: best first. ``break_even_h_week``: hours a week from which buying beats the best rented offer, None if never or if
-    there is nothing to compare. ``rule_of_thumb``: what the usual rule says (``rent`` or ``local``), beside what was computed."""
+    there is nothing to compare (``compared``: the offer that it was compared with). ``rule_of_thumb``: what the usual rule says (``rent``
+    or ``local``), beside what was computed."""
 
     ranked: tuple[Candidate, ...]
     rejected: tuple[Rejected, ...]
@@ -83,6 +84,7 @@ class Advice:
     rule_of_thumb: str
     rule_agrees: bool | None
     currency: str
+    compared: Candidate | None = None
 
     @property
     def choice(self) -> Candidate | None:
@@ -123,11 +125,13 @@ def advise(
             rejected.append(Rejected(candidate.name, reason))
     fastest = min((candidate.hours for candidate in kept), default=0.0)
     ranked = tuple(sorted(kept, key=lambda candidate: _order(candidate, wish, fastest)))
-    even, note = _break_even(ranked, hardware, currency, rates)
+    compared = _comparable(ranked, hardware)
+    even, note = _break_even(compared, hardware, rates)
     rule = _rule_of_thumb(ranked, wish)
     chosen = ranked[0].place if ranked else None
     agrees = None if chosen is None else (chosen == RENTED) == (rule == "rent")
-    return Advice(ranked, tuple(rejected), _reason(ranked, wish, currency), even, note, rule, agrees, currency)
+    reason = _reason(ranked, wish, currency)
+    return Advice(ranked, tuple(rejected), reason, even, note, rule, agrees, currency, compared)
 
 
 def _forbidden(candidate: Candidate, wish: Wish) -> Text | None:
@@ -180,13 +184,16 @@ def _reason(ranked: Sequence[Candidate], wish: Wish, currency: str) -> Text:
     )
 
 
-def _break_even(
-    ranked: Sequence[Candidate], hardware: Hardware | None, currency: str, rates: Rates | None
-) -> tuple[Decimal | None, Text]:
+def _comparable(ranked: Sequence[Candidate], hardware: Hardware | None) -> Candidate | None:
+    """The best rented offer; like is compared with like where the same card is for rent."""
     offers = [one for one in ranked if one.place == RENTED and one.quote is not None]
-    # like is compared with like where the same card is for rent
     same = [one for one in offers if hardware is not None and one.card == hardware.card]
-    rented = next(iter(same or offers), None)
+    return next(iter(same or offers), None)
+
+
+def _break_even(
+    rented: Candidate | None, hardware: Hardware | None, rates: Rates | None
+) -> tuple[Decimal | None, Text]:
     if rented is None or rented.quote is None:
         return None, Text("there is no rented offer to compare with")
     if hardware is None:

@@ -80,6 +80,11 @@ def load_model(reference: str, quant: str | None = None, *, environ: Mapping[str
     return in_format(model, quant)
 
 
+def named_model(name: str, quant: str | None = None) -> Model:
+    """A name in the shipped table alone: no file is looked at. Raises NotFoundError."""
+    return in_format(_from_table(name), quant)
+
+
 def _from_ollama(pulled: Pulled) -> Model:
     """Its GGUF, called as Ollama calls it; projectors and adapters count as further weights."""
     model = _from_file(pulled.weights)

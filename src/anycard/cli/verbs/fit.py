@@ -8,10 +8,11 @@ import typer
 
 from anycard.cli import options
 from anycard.cli.output import document, note, safe, say
-from anycard.cli.sizingwords import parameters, said, size, slug, specs_for
+from anycard.cli.sizingwords import parameters, said, size, specs_for
 from anycard.cli.tables import table
 from anycard.errors import UsageError
 from anycard.i18n import N_, _
+from anycard.i18n.slugs import slug
 
 MORE = N_("MODEL is a folder with config.json and .safetensors, a .gguf file, or a name such as Qwen3-8B.")
 TASKS = ("infer", "lora", "qlora", "full", "train")

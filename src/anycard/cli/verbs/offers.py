@@ -12,10 +12,11 @@ import typer
 
 from anycard.cli import options
 from anycard.cli.output import document, note, safe, say
-from anycard.cli.sizingwords import decimal, offers_folder, said, slug
+from anycard.cli.sizingwords import decimal, offers_folder, said
 from anycard.cli.tables import table
 from anycard.errors import UsageError
 from anycard.i18n import _
+from anycard.i18n.slugs import slug
 
 if TYPE_CHECKING:
     from anycard.offers.online import Refreshed

@@ -10,10 +10,11 @@ import typer
 from anycard.cli import options
 from anycard.cli.output import document, note, safe, say
 from anycard.cli.placing import length, work_of
-from anycard.cli.sizingwords import decimal, offers_folder, said, slug
+from anycard.cli.sizingwords import decimal, offers_folder, said
 from anycard.cli.tables import table
 from anycard.errors import UsageError
 from anycard.i18n import N_, _
+from anycard.i18n.slugs import slug
 from anycard.jobs.places import AS_FAST
 from anycard.model.text import Text
 from anycard.units import format_duration
