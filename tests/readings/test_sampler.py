@@ -180,3 +180,26 @@ def test_its_own_thread_ticks_and_ends() -> None:
     assert reader.closed.wait(30)
     assert len(ticks) == count and seen(ticks[-1]) == {"a:0"}
     assert ticks[1].boot_s > ticks[0].boot_s
+
+
+def test_marks_of_a_look_that_came_late_are_not_lost(gate: threading.Event) -> None:
+    """The look that hung ends between two ticks; the next one replaces it at once."""
+
+    def hang_once(at: Instant) -> Look:
+        if reader.looks == 1:
+            gate.wait()
+            return Look(marks=(Mark(at.utc_s, "x:0", MarkKind.HEALTH, Text("back")),))
+        return well("x")
+
+    reader = Scripted("x", hang_once)
+    bench = Bench(reader)
+    bench.second()
+    gate.set()
+    marks: list[Mark] = []
+    for _ in range(1000):
+        tick = bench.second()
+        marks += tick.marks
+        if seen(tick):
+            break
+        time.sleep(0.01)
+    assert [str(mark.text) for mark in marks if mark.kind is MarkKind.HEALTH] == ["back"]

@@ -9,7 +9,7 @@ from queue import SimpleQueue
 from typing import Protocol
 
 from anycard.cards.problem import VendorFault
-from anycard.cards.readings.shapes import Look
+from anycard.cards.readings.shapes import Look, Mark
 from anycard.host.clock import now
 from anycard.i18n import N_
 from anycard.model.instant import Instant
@@ -53,6 +53,7 @@ class Worker:
     def __init__(self, reader: Reader, done: SimpleQueue[Worker]) -> None:
         self.reader = reader
         self.taken: Taken | None = None  # replaced whole by the thread
+        self.marks: SimpleQueue[Mark] = SimpleQueue()  # of every look, also of one that the next has replaced already
         self.busy_since: Instant | None = None
         self._done = done
         self._asked: SimpleQueue[Instant | None] = SimpleQueue()
@@ -77,6 +78,8 @@ class Worker:
         while (at := self._asked.get()) is not None:
             look, why_not = self._look(at)
             self.taken = Taken(at, look, why_not)
+            for mark in look.marks:
+                self.marks.put(mark)
             self.busy_since = None
             self._done.put(self)
         self.reader.close()

@@ -11,6 +11,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from queue import Empty, SimpleQueue
 
 from anycard.cards.readings.reader import Reader, Worker
@@ -44,7 +45,6 @@ class Sampler:
         self._wanted: frozenset[str] = frozenset()
         self._workers: dict[str, Worker] = {}
         self._silent: dict[str, Silent] = {}
-        self._marked: dict[str, float] = {}  # vendor -> boot second of the last look whose marks were passed on
         self._done: SimpleQueue[Worker] = SimpleQueue()
         self._ended = threading.Event()
         self._ahead: float | None = None  # of the wall clock before the boot clock
@@ -86,9 +86,8 @@ class Sampler:
         uses: list[CardUse] = []
         for vendor, worker in self._workers.items():
             taken, busy_since = worker.taken, worker.busy_since
-            if taken is not None and taken.at.boot_s != self._marked.get(vendor):
-                self._marked[vendor] = taken.at.boot_s
-                marks += taken.look.marks
+            while not worker.marks.empty():  # nobody else takes them
+                marks.append(replace(worker.marks.get(), at=at.utc_s))
             fresh = taken is not None and at.boot_s - taken.at.boot_s <= worker.reader.period_s + _FRESH_S
             if fresh and taken is not None and taken.why_not is None:
                 readings += taken.look.readings
