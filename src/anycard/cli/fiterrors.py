@@ -17,8 +17,8 @@ _SOURCES = {"printed": N_("the server's own lines"), "card": N_("the driver"), "
 
 
 def show_errors(*, as_json: bool) -> int:
-    """Kinds of runs with what they teach, then the latest runs. Raises NoDaemonError when none runs: the truth lies in its store."""
-    answer = session.client(start=False).sizing()
+    """Kinds of runs with what they teach, then the latest runs. The truth lies with the daemon, so it is started when none runs."""
+    answer = session.client().sizing()
     if as_json:
         document(answer)
         return 0
