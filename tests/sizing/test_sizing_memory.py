@@ -82,6 +82,50 @@ def test_llama_cpp_compute_buffers_as_printed(heads, hidden, vocab, intermediate
     assert llama_cpp_compute_bytes(shape, serving) / MIB == pytest.approx(compute, abs=0.5)
 
 
+# hidden, MLP, heads, key-value heads, head size, context, flash attention, experts used, MiB that llama.cpp of 2026-10 printed (xllamacpp
+# 2026.10.11549 on the CPU, models of two layers made for it, and SmolLM2-135M)
+PRINTED_2026 = (
+    (576, 1536, 9, 3, 64, 4096, True, 0, 18.64),
+    (576, 1536, 9, 3, 64, 8192, True, 0, 22.64),
+    (576, 1536, 9, 3, 64, 4096, False, 0, 87.51),
+    (576, 1536, 9, 3, 64, 8192, False, 0, 167.51),
+    (512, 4096, 8, 2, 64, 4096, True, 0, 33.02),
+    (1024, 4096, 16, 2, 64, 4096, True, 0, 38.02),
+    (1024, 8192, 16, 8, 64, 4096, True, 0, 62.02),
+    (512, 1024, 8, 8, 64, 4096, False, 0, 80.01),
+    (512, 1024, 8, 2, 64, 4096, False, 0, 78.51),
+    (1024, 1024, 8, 2, 64, 4096, False, 0, 82.51),
+    (1024, 4096, 16, 2, 64, 4096, False, 0, 148.51),
+    (1024, 8192, 16, 8, 64, 4096, False, 0, 150.01),
+    (512, 512, 8, 2, 64, 4096, True, 4, 21.02),
+    (512, 512, 8, 2, 64, 4096, True, 8, 33.02),
+    (512, 1024, 8, 2, 64, 4096, True, 4, 33.02),
+    (1024, 512, 8, 2, 64, 4096, True, 4, 26.02),
+    (1024, 512, 8, 2, 64, 4096, True, 8, 38.02),
+    (1024, 384, 16, 4, 64, 4096, True, 8, 48.02),
+    (1024, 256, 8, 2, 64, 4096, True, 8, 42.02),
+    (2048, 768, 32, 4, 128, 4096, True, 8, 92.02),
+)
+
+
+@pytest.mark.parametrize(("hidden", "mlp", "heads", "kv", "size", "context", "flash", "used", "printed"), PRINTED_2026)
+def test_todays_llama_cpp_compute_buffers_as_printed(hidden, mlp, heads, kv, size, context, flash, used, printed):
+    shape = shape_from_sizes(
+        name="m",
+        n_layer=2,
+        hidden=hidden,
+        n_head=heads,
+        n_kv_head=kv,
+        head_dim=size,
+        vocab=259,
+        intermediate=mlp,
+        n_expert=16 if used else 0,
+        n_expert_active=used,
+    )
+    serving = Serving(Server.LLAMA_CPP, context=context, flash_attention=flash)
+    assert llama_cpp_compute_bytes(shape, serving) / MIB == pytest.approx(printed, abs=0.05)
+
+
 @given(MODELS, SERVINGS)
 def test_parts_add_up_and_lie_within_the_interval(name, serving):
     estimate = of(name, serving)

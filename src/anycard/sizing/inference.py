@@ -165,8 +165,8 @@ def _llama_cpp(shape: ModelShape, weights: Weights, serving: Serving, cache: int
 def llama_cpp_compute_bytes(shape: ModelShape, serving: Serving) -> int:
     """Size of llama.cpp's compute buffer on the card that holds attention and head, for one micro-batch: the graph's widest point.
 
-    Today's builds (of 20 buffers that llama.cpp of 2026-10 printed on the CPU, models of 9 shapes, 15 are met to 0.02 MiB and the others to
-    4 MiB: MLPs at most twice as wide as the model): the mask
+    Today's builds (of 31 buffers that llama.cpp of 2026-10 printed on the CPU, models of 18 shapes, 26 are met to 0.03 MiB and the
+    others to 4 MiB: MLPs at most twice as wide as the model): the mask
     (FP16 under flash attention) is held throughout; attention holds the block's inputs, queries, keys and values twice; the MLP holds
     gate, up and their product. Logits are made for one token a sequence (ggml-org/llama.cpp#23861).
     """
@@ -181,7 +181,9 @@ def llama_cpp_compute_bytes(shape: ModelShape, serving: Serving) -> int:
     heads = (shape.n_head + shape.n_kv_head) * shape.head_dim
     attention = scores + row * (4 * shape.hidden + 2 * heads)
     width = shape.intermediate * max(1, shape.n_expert_active)
-    mlp = row * ((3 if shape.gated else 2) * width + 5 * shape.hidden)
+    outputs = shape.hidden * shape.n_expert_active
+    beside = outputs if outputs > 2 * width else 0  # of the experts: else they take the place of gate and up
+    mlp = row * ((3 if shape.gated else 2) * width + beside + 5 * shape.hidden)
     logits = serving.batch * 4 * (shape.vocab + shape.hidden)
     return (
         mask + inputs + max(attention, mlp, logits) + 5 * row * copies
