@@ -96,6 +96,23 @@ def test_csv_answers_are_spelled_out():
     assert not list(spelled_out(["a line of prose, with commas", "and, more"]))
 
 
+def test_a_bare_answer_is_said_with_its_question():
+    told = list(
+        spelled_out(
+            [
+                "$ modinfo -F version nvidia",
+                "470.223.02",
+                "$ uname -r",
+                "$ echo $CUDA_VISIBLE_DEVICES",
+                "",
+                ">>> torch.version.cuda",
+                "'12.4'",
+            ]
+        )
+    )
+    assert told == [(2, "version: 470.223.02"), (7, "torch.version.cuda = 12.4")]
+
+
 @given(st.lists(st.text(max_size=60), max_size=8))
 def test_no_csv_breaks_it(lines):
     for number, text in spelled_out(lines):

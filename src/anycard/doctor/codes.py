@@ -65,6 +65,7 @@ def nvml(code: int) -> Seen:
     camel = "".join(part.capitalize() for part in constant.split("_"))
     return Seen(
         (
+            rf"\bERROR_{constant}\b",
             rf"NVML_ERROR_{constant}\b",
             rf"NVMLError_{camel}\b",
             _plain(sentence),

@@ -68,7 +68,8 @@ FACTS: Mapping[str, tuple[str, ...]] = {
         r"^torchvision\s+(\d[\w.+]*)",
         r"torchvision[ -](\d+\.\d+[\w.]*\+\w[\w.]*)",
     ),
-    "torch_built_with_cuda": (r"CUDA used to build PyTorch: ([\w.]+)",),
+    "torch_built_with_cuda": (r"CUDA used to build PyTorch: ([\w.]+)", r"torch\.version\.cuda = (\d+\.\d+)"),
+    "module_loaded": (r"^(nvidia\w*) +\d+ +\d+",),
     "torch_built_with_rocm": (r"ROCM used to build PyTorch: ([\w./]+)",),
     "torch_npu": (r"torch[_-]npu==(\d[\w.+]*)", r"torch[_-]npu\s+(\d[\w.+]*)"),
     "cann": (

@@ -1,9 +1,13 @@
-"""Answers of ``nvidia-smi --query-... --format=csv`` in the words of ``nvidia-smi -q``: rules know the one form, people paste both."""
+"""Answers that need their question: CSV rows of ``nvidia-smi --query-...`` under a header, a bare line under the command that was asked.
+
+Rules look at one line. So each answer is said once more on one line with what was asked, in the words of ``nvidia-smi -q`` and its kin.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 _HEADER = re.compile(r"^\s*[a-z][a-z_]+(?:\.[a-z_]+)*(?: \[\w+\])?(?:, ?[a-z][a-z_]+(?:\.[a-z_]+)*(?: \[\w+\])?)*\s*$")
 # The fields that rules ask about. Source: nvidia-smi --help-query-gpu, --help-query-remapped-rows.
@@ -41,10 +45,33 @@ _REASONS = {
     0x80: "HW Power Brake Slowdown",
 }
 _ROWS = 16
+# A command with a bare answer on the next line -> how its answer reads. Group 1, where there is one, is the first {}.
+_ASKED = (
+    (re.compile(r"modinfo (?:-F|--field)[ =]?version nvidia\b"), "version: {}"),
+    (re.compile(r"cat /sys/module/nvidia/version"), "NVRM version: NVIDIA Kernel Module  {}"),
+    (re.compile(r"\buname -r\s*$"), "kernel: {}"),
+    (re.compile(r"\b(torch\.version\.(?:cuda|hip))\b"), "{} = {}"),
+    (re.compile(r"\b(torch\.\w+\.is_available\(\))"), "{} {}"),
+    (re.compile(r"\b(torch\.\w+\.device_count\(\))"), "{} = {}"),
+    (re.compile(r"\becho \W{0,3}(\w+_VISIBLE_DEVICES)\b"), "{}={}"),
+)
+_PROMPT = re.compile(r"^\s*(?:[$#>]|>>>|In \[|\([\w.-]+\) |\[?\w+@)")
 
 
 def spelled_out(lines: list[str]) -> Iterator[tuple[int, str]]:
-    """(number of the line that said it, from 1; the same as ``nvidia-smi -q`` puts it) for every answer among ``lines``."""
+    """(number of the line that said it, from 1; the answer with its question) for every answer among ``lines``."""
+    yield from _rows(lines)
+    for at, (command, answer) in enumerate(pairwise(lines), 2):
+        bare = answer.strip().strip("'\"[]")
+        if not bare or len(bare) > 60 or _PROMPT.match(answer):
+            continue
+        for asked, reads in _ASKED:
+            match = asked.search(command)
+            if match:
+                yield at, reads.format(*match.groups(), bare)
+
+
+def _rows(lines: list[str]) -> Iterator[tuple[int, str]]:
     for at, header in enumerate(lines):
         if ("_" not in header and "." not in header) or not _HEADER.match(header):
             continue

@@ -171,7 +171,7 @@ RULES = (
             clue(0.9, r"Ignoring excess (?:count|GRES|gres|gpu)"),
             clue(
                 0.9,
-                r"(?:gres|GRES)\S*.{0,60}(?:excess|more (?:\S+ )?than configured|reported higher than configured|count too high|greater than configured)",
+                r"(?:gres|GRES)\S*.{0,60}(?:excess|(?:more|higher|greater) (?:\S+ )?than configured|reported higher than configured|count too high|greater than configured)",
             ),
             clue(SHOWS, r"excess.{0,40}(?:gres|GRES|gpu)"),
             clue(

@@ -15,6 +15,7 @@ _NO_CARD = seen(
     r"CUDA_VISIBLE_DEVICES[=:] ?(?:NoDevFiles|['\"]{2})",
     r"CUDA_ERROR_NO_DEVICE",
     r"device_count\(\).{0,12}\b0\b",
+    r"device_count\(\) = 0\b",
     r"Found no NVIDIA driver",
     r"GPU available: False",
 )

@@ -19,6 +19,7 @@ _NO_DRIVER = seen(
     r"no CUDA-capable device is detected",
     r"No (?:CUDA|HIP|XPU) GPUs are available",
     r"ROCk module is NOT loaded",
+    r"(?:Cannot|Could not|Failed to) (?:dynamically )?load.{0,12}libcuda\.so",
     r"kernel driver does not appear to be running on this host",
     r"No (?:ROCm|HIP)-capable device",
     r"ggml_vulkan: No devices found",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from anycard.doctor.case import Case
 from anycard.doctor.chips import BLACKWELL, TURING, last_branch, oldest_card
+from anycard.doctor.codes import cuda, nvml
 from anycard.doctor.facts import numbers
 from anycard.doctor.rule import HINTS, PROVES, SHOWS, SUGGESTS, Check, Rule, clue, printed, seen, step
 from anycard.doctor.shapes import Line, Verdict
@@ -15,6 +16,7 @@ _MISMATCH = seen(
     r"kernel module has the version",
     r"driver component has the same version",
     r"RM has detected an NVML/RM version mismatch",
+    *nvml(18).expressions,
 )
 # A person has restarted it already.
 _RESTARTED = seen(
@@ -23,6 +25,7 @@ _RESTARTED = seen(
     r"(?:still|persists?|remains?|same) .{0,40}re-?(?:boot|start)",
 )
 _UNKNOWN_999 = seen(
+    *cuda(999).expressions,
     r"init failure: 999",
     r"cuInit err: 999",
     r"cuInit.{0,40}\b999\b",
@@ -72,6 +75,12 @@ def _card_of_legacy_branch(case: Case) -> tuple[Line, ...] | None:
     return None
 
 
+def _modules_without_uvm(case: Case) -> tuple[Line, ...] | None:
+    """lsmod lists the driver's module and not the unified-memory one."""
+    loaded = {fact.value: fact.line for fact in case.facts("module_loaded")}
+    return (loaded["nvidia"],) if "nvidia" in loaded and "nvidia_uvm" not in loaded else None
+
+
 def _nodes_without_uvm(case: Case) -> tuple[Line, ...] | None:
     """A listing of /dev shows the cards' nodes and not the unified-memory one."""
     listings = case.facts("device_nodes")
@@ -86,8 +95,12 @@ RULES = (
         family="driver",
         verdict=Verdict.FAULT,
         says="The driver's files were updated while the old kernel module is still loaded.",
-        clues=(clue(SHOWS, _MISMATCH),),
+        clues=(
+            clue(0.9, r"NVRM: API mismatch", r"NVRM.{0,40}(?:client|has) .{0,20}version"),
+            clue(SHOWS, _MISMATCH),
+        ),
         separates="When a reboot does not help, the packages on disk are of two versions (driver-packages-half-upgraded).",
+        explains=("libcuda-driver-mismatch-803", "app-torch-nvml-count-bug"),
         mend=(
             step("Restart the machine, or reload the module when nothing uses the card"),
             step(
@@ -282,6 +295,7 @@ RULES = (
         verdict=Verdict.FAULT,
         says="The driver works, but the unified-memory device /dev/nvidia-uvm (or its module) is not there, so CUDA cannot start.",
         clues=(
+            clue(0.92, _UNKNOWN_999, Check(_modules_without_uvm)),
             clue(
                 0.93,
                 seen(*_UNKNOWN_999.expressions, r"no CUDA-capable device", r"is_available\(\)", r"No CUDA GPUs"),

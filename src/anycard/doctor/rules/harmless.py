@@ -202,6 +202,7 @@ RULES = (
         verdict=Verdict.HEALTHY,
         says="The card is found and listed as compute device; it is idle because no work was sent to it yet.",
         clues=(
+            clue(SHOWS, r"Running: 0 reqs, Waiting: 0 reqs", unless=(r"Error", r"Traceback", r"out of memory")),
             clue(
                 0.75,
                 r"inference compute.{0,160}library=(?:cuda|CUDA|rocm|ROCm|metal|Metal|vulkan|Vulkan)",

@@ -126,6 +126,12 @@ RULES = (
         verdict=Verdict.APPLICATION,
         says="The allocator's own settings cause the failure, not a lack of memory.",
         clues=(
+            clue(SHOWS, r"backend:cudaMallocAsync", seen(r"operation not supported", r"cudaErrorNotSupported")),
+            clue(
+                0.9,
+                r"(?:expected|argument|option|unrecogni[sz]ed|invalid|too small|unsupported).{0,60}(?:expandable_segments?|max_split_size_mb|garbage_collection_threshold|CachingAllocator|roundup_power2)",
+                unless=(r"Tried to allocate",),
+            ),
             clue(PROVES, r"Unrecognized (?:Caching)?Allocator option"),
             clue(PROVES, r"Unrecognized key .{0,40}in (?:CUDA|accelerator) allocator config"),
             clue(PROVES, r"Expected \w+ .{0,60}CachingAllocator"),

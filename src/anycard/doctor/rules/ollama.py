@@ -172,6 +172,12 @@ RULES = (
         verdict=Verdict.FAULT,
         says="The card is seen, but the runner's libraries that would use it are not installed.",
         clues=(
+            clue(
+                SHOWS,
+                r"library=(?:cuda|CUDA|rocm|ROCm)",
+                r"load_backend: loaded CPU backend",
+                unless=(r"load_backend: loaded (?:CUDA|ROCm|HIP|Vulkan)",),
+            ),
             clue(PROVES, r"compatible gpu libraries.{0,20}compatible=\[\]"),
             clue(
                 0.9,

@@ -183,7 +183,12 @@ RULES = (
                 seen(r"\bMIG\b"),
                 unless=(r"CUDA_VISIBLE_DEVICES[=:] ?['\"]?MIG-",),
             ),
-            clue(SHOWS, r"device_count\(\).{0,20}\b0\b", r"\bMIG\b"),
+            clue(
+                SHOWS,
+                r"device_count\(\).{0,20}\b0\b",
+                r"\bMIG\b",
+                unless=(r"CUDA_VISIBLE_DEVICES[=:] ?['\"]?MIG-",),
+            ),
             clue(SHOWS, r"(?:Invalid|Unknown|unsupported).{0,20}MIG.{0,20}(?:device|UUID|instance)"),
             clue(SHOWS, r"CUDA_VISIBLE_DEVICES[=:] ?['\"]?\d[\d,]*['\"]?", r"\bMIG[- ](?:\d|GPU|[0-9a-f]{8})"),
             clue(

@@ -37,6 +37,14 @@ RULES = (
         verdict=Verdict.FAULT,
         says="Windows reset the display driver because one kernel ran longer than its watchdog (TDR, two seconds) allows.",
         clues=(
+            clue(
+                0.75,
+                on("windows"),
+                said(
+                    r"(?:display|graphics|video) driver.{0,40}(?:stopped responding|recovered|reset)",
+                    r"screen (?:goes|went|turns|turned|flickers?|flashes).{0,20}(?:black|for a)",
+                ),
+            ),
             clue(SHOWS, on("windows"), cuda(702)),
             clue(0.9, r"(?:BugCheck|bugcheck was:?|Bug ?Check ?Code:?) ?0x0*(?:116|117|141|119)\b"),
             clue(0.92, r"\bTdr(?:Delay|Level|DdiDelay)\b"),
