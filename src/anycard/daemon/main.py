@@ -147,6 +147,8 @@ async def _run(
     done, _ = await asyncio.wait({stop, *tasks}, return_when=asyncio.FIRST_COMPLETED)
     _tell_service_manager("STOPPING=1")
     dispatcher.stop()
+    if page is not None:
+        page.end()
     server.should_exit = True
     by_name = {task.get_name(): task for task in tasks}
     lost = not lock.is_in_place()

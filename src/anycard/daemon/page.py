@@ -139,6 +139,11 @@ class Page:
             "expires_in_s": CODE_S,
         }
 
+    def end(self) -> None:
+        """Ends what pages follow, before the server stops."""
+        if "_pages" in self.__dict__:  # somebody looked
+            self._pages.app.state.hub.end()
+
     @functools.cached_property
     def _pages(self) -> Pages:
         from anycard.jobs.jobfiles import JobFiles

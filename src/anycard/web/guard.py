@@ -37,7 +37,7 @@ _HEADERS = {
 class Guard:
     """ASGI middleware. Leaves the session (None without one) and a form's fields in ``scope["state"]``.
 
-    ``refuse(scope, status, why)`` makes the answer to those it does not let in: 403 with why "host", "origin" or "form"; 401 "session".
+    ``refuse(scope, status, why)`` makes the answer to those it does not let in: 403 with why "host", "origin" or "form"; 401 "session"; 413 "size".
     """
 
     def __init__(self, app: ASGIApp, *, sessions: Sessions, cookie: str, names: Iterable[str], refuse: Refusal) -> None:
@@ -60,6 +60,9 @@ class Guard:
         why = self._why_not(scope, headers, session)
         if why is None and scope["method"] not in ("GET", "HEAD"):
             fields: dict[str, str] = {}
+            if _length(headers) > _MAX_FORM_BYTES:
+                await self._refuse(scope, 413, "size")(scope, receive, _with_headers(send, assets=False, close=True))
+                return
             if headers.get("content-type", "").startswith(_FORM):
                 body = await _read(receive)
                 fields = dict(_fields(body))
@@ -112,6 +115,11 @@ def _place(origin: str) -> str | None:
         return None
 
 
+def _length(headers: Headers) -> int:
+    told = headers.get("content-length", "0")
+    return int(told) if told.isdigit() else 0
+
+
 async def _read(receive: Receive) -> bytes:
     body = bytearray()
     while True:
@@ -142,10 +150,12 @@ def _again(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-def _with_headers(send: Send, *, assets: bool) -> Send:
+def _with_headers(send: Send, *, assets: bool, close: bool = False) -> Send:
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
+            if close:
+                headers["Connection"] = "close"
             for name, value in _HEADERS.items():
                 headers.setdefault(name, value)
             headers.setdefault("Cache-Control", "public, max-age=31536000, immutable" if assets else "no-store")

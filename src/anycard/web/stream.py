@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlencode
 
@@ -52,6 +52,7 @@ class Hub:
         self.version = 0  # of the board and the cards: grows with every change
         self._bells: set[asyncio.Event] = set()
         self._watching: asyncio.Task[None] | None = None
+        self._ended = False
 
     async def stream(self, who: Session, topics: list[str], marks: str) -> AsyncIterator[bytes]:
         """The bytes of one page's stream, for ever. UsageError for a topic that is not known."""
@@ -59,6 +60,7 @@ class Hub:
         if not topics or len(topics) > MAX_TOPICS:
             raise UsageError("a stream follows between 1 and {most} topics", most=MAX_TOPICS)
         followed: dict[str, Topic] = {}
+        bell = self.bell()
         try:
             for name in topics:
                 kind, _, argument = name.partition(":")
@@ -67,15 +69,18 @@ class Hub:
                     raise UsageError("there is no topic {name}", name=name)
                 followed[name] = await maker(self, who, argument, seen.get(name, ""))
         except BaseException:
+            self.quiet(bell)
             _close(followed)
             raise
-        return self._events(followed)
+        events = self._events(followed, bell)
+        return _begun(await anext(events), events)  # one that has begun also ends, whatever becomes of the answer
 
     def bell(self) -> asyncio.Event:
         """An event that is set whenever something may have changed; give it back with ``quiet``."""
         bell = asyncio.Event()
         self._bells.add(bell)
         if self._watching is None or self._watching.done():
+            self.version += 1  # nobody looked a while: whatever changed meanwhile was not seen
             self._watching = asyncio.create_task(self._watch(), name="page hub")
         return bell
 
@@ -86,11 +91,15 @@ class Hub:
         for bell in self._bells:
             bell.set()
 
-    async def _events(self, followed: dict[str, Topic]) -> AsyncIterator[bytes]:
-        bell = self.bell()
+    def end(self) -> None:
+        """The daemon stops: every stream ends by itself, and its page comes back when there is a daemon again."""
+        self._ended = True
+        self.ring()
+
+    async def _events(self, followed: dict[str, Topic], bell: asyncio.Event) -> AsyncGenerator[bytes, None]:
         try:
             yield b"retry: 2000\n\n"
-            while True:
+            while not self._ended:
                 bell.clear()
                 out = b""
                 for name, topic in followed.items():
@@ -131,6 +140,12 @@ class Hub:
 
     def _cards(self) -> list[tuple[str, str]]:
         return [(card.id, card.health.value) for card in self.services.dispatcher.machine.cards]
+
+
+async def _begun(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
+    yield first
+    async for chunk in rest:
+        yield chunk
 
 
 def _close(followed: dict[str, Topic]) -> None:

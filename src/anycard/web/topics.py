@@ -67,15 +67,14 @@ class _Job:
         self._who = who
         self._id = job_id
         self._watcher: Watcher = hub.services.dispatcher.watch(job_id)
-        self._missed = bool(mark) and mark != _mark(hub)  # it was away: what changed meanwhile is not known
-        self.mark = mark or _mark(hub)
+        self._missed = bool(mark)  # it was away: what changed meanwhile is not known
+        self.mark = "1"
 
     async def news(self) -> list[dict[str, Any]]:
         changed, missed = self._watcher.taken(), self._missed
         if not changed and not missed:
             return []
         self._missed = False
-        self.mark = _mark(self._hub)
         jobs = self._hub.services.jobs
         job = await jobs.job(self._id)
         items: list[tuple[int, str]] | None = None
@@ -85,10 +84,6 @@ class _Job:
 
     def close(self) -> None:
         self._watcher.close()
-
-
-def _mark(hub: Hub) -> str:
-    return f"{_LIFE}.{hub.version}"
 
 
 class _Log:
