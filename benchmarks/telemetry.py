@@ -1,6 +1,6 @@
 """`python -m benchmarks.telemetry [--json] [--refreshes N]`: the CPU time that one refresh of eight cards takes: ours, nvitop's, gpustat's.
 
-All three look at the same eight stand-in cards (tests/standins/nvml), with a program on each, at the same time, each in a process of its
+All three look at the same eight stand-in cards (tests/standins/nvml), with a program on each, one after another, each in a process of its
 own. What is counted is the process's CPU time in a refresh, the median of many; the values that they saw are compared.
 """
 
@@ -42,16 +42,10 @@ def main() -> None:
 def compare(refreshes: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="anycard-bench-") as folder:
         env = _standin(Path(folder))
-        children = {
-            name: subprocess.Popen(
-                [sys.executable, "-m", "benchmarks.telemetry", "--look", name, "--refreshes", str(refreshes)],
-                env=env,
-                cwd=ROOT,
-                stdout=subprocess.PIPE,
-            )
-            for name in LOOKS
-        }
-        told = {name: json.loads(child.communicate(timeout=600)[0]) for name, child in children.items()}
+        told = {}
+        for name in LOOKS:  # one after another: on a small machine they would slow each other down
+            child = [sys.executable, "-m", "benchmarks.telemetry", "--look", name, "--refreshes", str(refreshes)]
+            told[name] = json.loads(subprocess.run(child, env=env, cwd=ROOT, capture_output=True, check=True).stdout)
     for name, one in told.items():
         say(f"{name}: {one['ms']:.2f} ms of CPU a refresh, {one['mb']:.0f} MB")
     ours = told["anycard"]["values"]

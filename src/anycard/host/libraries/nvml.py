@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from anycard.host.host import Json
@@ -110,11 +111,11 @@ def questions(pynvml: Any) -> dict[str, Callable[[Any], Any]]:
         "graphics_processes": lambda device: _processes(pynvml.nvmlDeviceGetGraphicsRunningProcesses(device)),
         "mps_processes": lambda device: _processes(pynvml.nvmlDeviceGetMPSComputeRunningProcesses(device)),
         "utilisation_percent": lambda device: _utilisation(pynvml.nvmlDeviceGetUtilizationRates(device)),
-        "temperature_c": lambda device: pynvml.nvmlDeviceGetTemperatureV(device, pynvml.NVML_TEMPERATURE_GPU),
+        "temperature_c": partial(pynvml.nvmlDeviceGetTemperatureV, sensor=pynvml.NVML_TEMPERATURE_GPU),
         "power_mw": pynvml.nvmlDeviceGetPowerUsage,
         "power_limit_mw": pynvml.nvmlDeviceGetEnforcedPowerLimit,
-        "clock_mhz": lambda device: pynvml.nvmlDeviceGetClockInfo(device, pynvml.NVML_CLOCK_SM),
-        "memory_clock_mhz": lambda device: pynvml.nvmlDeviceGetClockInfo(device, pynvml.NVML_CLOCK_MEM),
+        "clock_mhz": partial(pynvml.nvmlDeviceGetClockInfo, type=pynvml.NVML_CLOCK_SM),
+        "memory_clock_mhz": partial(pynvml.nvmlDeviceGetClockInfo, type=pynvml.NVML_CLOCK_MEM),
         "fan_percent": pynvml.nvmlDeviceGetFanSpeed,
         "throttle_bits": pynvml.nvmlDeviceGetCurrentClocksEventReasons,
         "pcie_generation": pynvml.nvmlDeviceGetCurrPcieLinkGeneration,

@@ -29,14 +29,16 @@ _NEVER = frozenset(
     {"NOT_SUPPORTED", "FUNCTION_NOT_FOUND", "NO_PERMISSION"}
 )  # an answer that will be the same in a second
 
-# What moves is asked at each look; what seldom does, and what a card has no answer for, at each tenth.
+# What moves is asked at each look; what seldom does, and what a card has no answer for, at each tenth. So are lists of programs that were
+# empty, but for the one of those that compute.
 _EVERY_LOOK = (
-    "memory", "compute_processes", "graphics_processes", "utilisation_percent", "temperature_c", "power_mw", "clock_mhz",
-    "memory_clock_mhz", "throttle_bits",
+    "memory", "compute_processes", "graphics_processes", "mps_processes", "utilisation_percent", "temperature_c", "power_mw",
+    "clock_mhz", "throttle_bits",
 )  # fmt: skip
 _SELDOM = (
-    "mps_processes", "power_limit_mw", "fan_percent", "pcie_generation", "pcie_width", "ecc_corrected", "ecc_uncorrected",
+    "power_limit_mw", "fan_percent", "memory_clock_mhz", "pcie_generation", "pcie_width", "ecc_corrected", "ecc_uncorrected",
 )  # fmt: skip
+_OFTEN_EMPTY = frozenset({"graphics_processes", "mps_processes"})
 _SELDOM_LOOKS = 10
 _MOST_EVENTS = 64  # taken in one look; a storm of them waits for the next
 
@@ -124,11 +126,10 @@ class NvmlSession:
             kept = self._kept[key] = {name: outcome(question, device) for name, question in self._seldom.items()}
         card |= kept
         for name, question in self._often.items():
-            before = kept.get(name)
-            if before is not None:
+            if name in kept:
                 continue  # it had no answer at the last tenth look, and stands in ``card`` already
             answer = card[name] = outcome(question, device)
-            if answer.get("error") in _NEVER:
+            if answer.get("error") in _NEVER or (name in _OFTEN_EMPTY and answer.get("value") == []):
                 kept[name] = answer
         if card["compute_processes"].get("value") or card["graphics_processes"].get("value"):
             card["process_utilisation"] = outcome(self._process_utilisation, key, device)
