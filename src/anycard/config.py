@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -129,12 +130,20 @@ def home_from_environment(flag: str | None = None) -> Path:
         return Path.cwd() / os.path.expanduser(chosen)  # noqa: PTH111  Path.expanduser raises for a user that is not there
     if os.path.exists(Paths(SHARED_HOME).shared_mark):  # noqa: PTH110  Path.exists raises where a folder is closed to us
         return SHARED_HOME
-    xdg = os.environ.get("XDG_DATA_HOME")
-    if os.name == "posix" and os.uname().sysname == "Linux":
-        return (Path(xdg) if xdg else Path.home() / ".local" / "share") / "anycard"
-    import platformdirs
+    return data_folder(sys.platform) / "anycard"
 
-    return Path(platformdirs.user_data_dir("anycard", appauthor=False))
+
+def data_folder(system: str) -> Path:
+    """Where the user's programs keep their data on ``system`` (as ``sys.platform`` names it)."""
+    if system == "win32":
+        local = os.environ.get("LOCALAPPDATA")
+        return Path(local) if local else Path.home() / "AppData" / "Local"
+    if system == "darwin":
+        return Path.home() / "Library" / "Application Support"
+    xdg = os.environ.get(
+        "XDG_DATA_HOME", ""
+    )  # https://specifications.freedesktop.org/basedir-spec/: a relative one is ignored
+    return Path(xdg) if xdg.startswith("/") else Path.home() / ".local" / "share"
 
 
 def paths(flag: str | None = None) -> Paths:
