@@ -34,6 +34,15 @@ PUBLISHED = {
     "gpt2": (0.124, None),
     "SmolLM2-135M": (0.135, None),
     "Qwen-72B": (72.3, None),
+    "gemma-3-4b": (4.30, None),
+    "gemma-3-12b": (12.19, None),
+    "gemma-3-27b": (27.43, None),
+    "Mistral-Nemo-12B": (12.25, None),
+    "Mistral-Small-24B": (23.57, None),
+    "Phi-4-mini": (3.84, None),
+    "SmolLM3-3B": (3.08, None),
+    "DeepSeek-R1-Distill-Qwen-7B": (7.62, None),
+    "Qwen3-Coder-30B-A3B": (30.5, 3.3),
 }
 
 

@@ -108,7 +108,7 @@ def in_format(model: Model, quant: str | None) -> Model:
 
 def known_models() -> tuple[str, ...]:
     """Names in the shipped table."""
-    return tuple(_table()["models"])
+    return (*_table()["models"], *_table()["same_shape"])
 
 
 def is_diffusion(reference: str) -> bool:
@@ -243,7 +243,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _from_table(name: str) -> Model:
-    models: dict[str, Mapping[str, Any]] = _table()["models"]
+    models = {**_table()["models"], **{name: _table()["models"][of] for name, of in _table()["same_shape"].items()}}
     key = _plain(name)
     matches = [known for known in models if _plain(known) == key]
     if not matches:
