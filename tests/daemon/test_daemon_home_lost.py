@@ -99,16 +99,18 @@ def test_a_home_made_in_its_place_is_not_touched(cli: Cli, supervisor_pid: Calla
     old = cli.json("status")["pid"]
     supervisor = psutil.Process(supervisor_pid(cli))
     os.kill(old, signal.SIGSTOP)  # it leaves only once the new one is up
-    aside = cli.folder / "aside"
-    cli.home.rename(aside)
-    (cli.folder / "begun").unlink()
-    for place in (cli.folder / "runtime").rglob("*.d"):
-        place.unlink()  # else the stopped one would be asked
-    assert cli("up", "-d").returncode == 0
-    new = cli.json("status")["pid"]
-    assert cli("run", "--", "echo", "new").stdout == b"new\n"
-    assert old_program.is_running(), "attempt 1 of the new home is not that of the old one"
-    os.kill(old, signal.SIGCONT)
+    try:
+        aside = cli.folder / "aside"
+        cli.home.rename(aside)
+        (cli.folder / "begun").unlink()
+        for place in (cli.folder / "runtime").rglob("*.d"):
+            place.unlink()  # else the stopped one would be asked
+        assert cli("up", "-d").returncode == 0
+        new = cli.json("status")["pid"]
+        assert cli("run", "--", "echo", "new").stdout == b"new\n"
+        assert old_program.is_running(), "attempt 1 of the new home is not that of the old one"
+    finally:
+        os.kill(old, signal.SIGCONT)
     until(lambda: is_gone(old))
     supervisor.terminate()
     until(lambda: is_gone(supervisor.pid))
