@@ -63,6 +63,8 @@ def test_a_warning_reaches_the_person(on_cards: Cli) -> None:
     assert done.returncode == 2 and b"cannot fit" in done.stderr
     done = on_cards("submit", on_cards.file("k.yaml", job("nobody/knows-it")))
     assert done.returncode == 0 and b"could not be sized" in done.stderr
+    chinese = on_cards("--lang", "zh", "submit", str(on_cards.folder / "k.yaml")).stderr.decode()
+    assert "无法估算 nobody/knows-it" in chinese and "no model is called" not in chinese
 
 
 def test_a_job_that_names_no_model_has_no_estimate(on_cards: Cli) -> None:

@@ -14,7 +14,7 @@ from anycard.api.submission import submission
 from anycard.cli.output import note, safe, sentence
 from anycard.cli.session import session
 from anycard.errors import UsageError
-from anycard.i18n import _
+from anycard.i18n import _, words
 
 _INTERPRETERS = {".py": "python3", ".sh": "sh", ".bash": "bash"}
 JOB_FILE_ENDINGS = (".yaml", ".yml")
@@ -79,7 +79,7 @@ def submit(client: Client, body: Json) -> Json:
     for job in answer["jobs"]:
         fit = job.get("fit")
         if fit:
-            told = sentence(fit["msgid"], fit["params"])
+            told = words.reason({"reason_msgid": fit["msgid"], "reason_params": fit["params"]})
             note(told if fit["fit"] == "fits" else _("warning: {text}", text=told))
     return answer
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import islice
 
 from anycard.api.client import Client, Json
-from anycard.cli.output import safe, say
+from anycard.cli.output import safe, say, sentence
 from anycard.cli.tables import table
 from anycard.i18n import _, words
 from anycard.units import format_bytes
@@ -55,9 +55,15 @@ def _model(job: Json) -> str:
         return ""
     needs = [need["total_bytes"] for need in sizing["needs"]]
     if not needs:
-        return _("{model}: not sized, {why}", model=safe(sizing["ask"]["name"]), why=safe(sizing["unsized"] or "?"))
+        return _("{model}: not sized, {why}", model=safe(sizing["ask"]["name"]), why=_unsized(sizing))
     told = _(" or ").join(format_bytes(need) for need in needs)
     return _("{model}: about {need} expected", model=safe(sizing["model"]), need=told)
+
+
+def _unsized(sizing: Json) -> str:
+    if sizing["unsized_msgid"]:
+        return sentence(sizing["unsized_msgid"], sizing["unsized_params"])
+    return safe(sizing["unsized"] or "?")
 
 
 def _waiting(out: Callable[[str], None], job: Json) -> None:

@@ -56,8 +56,11 @@ class Checked:
 def check_fit(sizing: Sizing, options: Sequence[Demand], host: HostState, factor: float = 1.0) -> Checked:
     """``factor``: what runs on this host taught of buffers and activations, truth over prediction; the sentence says so."""
     if sizing.unsized is not None or not sizing.needs:
-        why = sizing.unsized or "?"
-        return Checked(Fit.UNKNOWN, Text("{model} could not be sized: {why}", {"model": sizing.ask.name, "why": why}))
+        told: dict[str, Param] = {"model": sizing.ask.name, "why": sizing.unsized or "?"}
+        if sizing.unsized_msgid:  # the faces translate it too
+            own = {f"why_{name}": value for name, value in sizing.unsized_params.items()}
+            told |= {"why_msgid": sizing.unsized_msgid, **own}
+        return Checked(Fit.UNKNOWN, Text("{model} could not be sized: {why}", told))
     checked = [_of_option(sizing, demand, host, factor) for demand in options]
     return min(checked, key=lambda one: _BEST_FIRST.index(one.fit))
 

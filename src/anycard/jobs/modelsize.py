@@ -35,7 +35,8 @@ def sized(spec: JobSpec, cards: Cards) -> JobSpec:
     try:
         sizing = _sized(ask, _reference(ask.name, spec), spec, cards)
     except AnycardError as error:
-        sizing = Sizing(ask=ask, unsized=str(error))
+        told = error.to_json()
+        sizing = Sizing(ask=ask, unsized=told["message"], unsized_msgid=told["msgid"], unsized_params=told["params"])
     except OSError as error:
         sizing = Sizing(ask=ask, unsized=f"{ask.name}: {error.strerror or error}")
     return spec.model_copy(update={"sizing": sizing})

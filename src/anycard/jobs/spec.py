@@ -83,6 +83,8 @@ class Sizing(_Frozen):
     remedies: tuple[Remedy, ...] = ()
     tokens_per_s: dict[str, float] = Field(default_factory=dict)
     unsized: str | None = None
+    unsized_msgid: str | None = None  # the same for faces that translate
+    unsized_params: dict[str, str | int | float] = Field(default_factory=dict)
 
     def need(self, cards: int) -> Need | None:
         return next((need for need in self.needs if need.cards == cards), None)
