@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import sqlite3
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -83,25 +84,31 @@ class Grader:
     async def _grade(
         self, job: OpenJob, attempt: Attempt, sizing: Sizing, cards: list[Card], peak_bytes: int | None
     ) -> None:
+        try:
+            found = await self._seen(attempt, sizing, cards, peak_bytes)
+            if found is not None and job.id not in self._done:
+                await self._record(job, attempt, found)
+        except (AnycardError, OSError, sqlite3.Error) as error:
+            self._done.discard(job.id)
+            log.warning("what job %d needed is not recorded: %s", job.id, error)
+
+    async def _seen(
+        self, attempt: Attempt, sizing: Sizing, cards: list[Card], peak_bytes: int | None
+    ) -> dict[str, Any] | None:
         head, tail = await asyncio.to_thread(files.read_ends, Path(f"{attempt.stem}.log"), _HEAD_BYTES, _TAIL_BYTES)
         printed = await asyncio.to_thread(read_server_log, (head + tail).splitlines())
         told = printed is not None and bool(printed.on_cards() if cards else printed.on_host())
-        on_card = None if told or not cards else await self._peak(job.id, attempt)
-        found = grade(sizing, cards, printed, on_card if cards else peak_bytes)
-        if found is None or job.id in self._done:
-            return
+        on_card = None if told or not cards else await self._peak(attempt.job_id, attempt)
+        return grade(sizing, cards, printed, on_card if cards else peak_bytes)
+
+    async def _record(self, job: OpenJob, attempt: Attempt, found: dict[str, Any]) -> None:
         known = await self.graded()
         self._done.add(job.id)
 
         def record(turn: Turn) -> None:
             turn.event(MEASURED, job, item=attempt.item, attempt=attempt.id, **found)
 
-        try:
-            await self._ask(record)
-        except AnycardError as error:
-            self._done.discard(job.id)
-            log.warning("what job %d needed could not be recorded: %s", job.id, error)
-            return
+        await self._ask(record)
         known.append(_graded(job.id, attempt.started.utc_s, found))
         del known[:-KEPT]
 
