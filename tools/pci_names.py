@@ -2,7 +2,7 @@
 
     python tools/pci_names.py /usr/share/misc/pci.ids     (Debian package pci.ids; BSD-3-Clause)
 
-Of the large makers only what computes or draws is taken; NEWER adds what that file does not have yet. The name in brackets, where there is
+Of the large makers only what computes or draws is taken; OURS adds what that file does not have yet. The name in brackets, where there is
 one, is what is sold ("GH100 [H100 SXM5 80GB]").
 """
 
@@ -15,62 +15,33 @@ from pathlib import Path
 
 TARGET = Path(__file__).parent.parent / "src" / "anycard" / "cards" / "data" / "pci.csv"
 WANTED = {
-    "10de": r"\[(GeForce|Tesla|Quadro|RTX|GTX|TITAN|A\d|H\d|L\d|T\d|B\d|P\d|V\d|NVIDIA)|\[.*(Quadro|GeForce|TITAN)",
+    "10de": r"\[(GeForce|Tesla|Quadro|RTX|GTX|TITAN|A\d|H\d|L\d|T\d|B\d|P\d|V\d|GB\d|GH\d|CMP|AX\d|NVIDIA)|\[.*(Quadro|GeForce|TITAN)",
     "1002": r"\[.*(Radeon|Instinct|FirePro|FireGL|MI\d)|Instinct",
     "8086": r"(?i)\b(arc|iris|uhd|hd graphics|flex|data center gpu|ponte vecchio|graphics)\b",
     "1ed5": r"^MTT S|^G2",
     "1d22": r"Kunlun",
-    "1e36": r"CloudBlazer",
+    "1e36": r"CloudBlazer|Enflame",
     "1da3": r"Gaudi|Goya|Greco",
+    "cabc": r"^MLU",
+    "9999": r"^C\d",
+    "1e52": r"",
 }  # fmt: skip
 OTHERS = re.compile(
-    r"(?i)audio|bridge|usb|host controller|\bport\b|ucsi|ethernet|dram|memory controller|thermal|\bsmbus\b"
+    r"(?i)audio|bridge|usb|host controller|\bport\b|ucsi|ethernet|dram|memory controller|thermal|\bsmbus\b|nvswitch"
 )
-# Supported-products list of NVIDIA's open kernel modules (R580); amdgpu and xe/i915 device tables of Linux 6.15; makers' documents.
-NEWER = """
-10de 2335 H200 SXM 141GB
-10de 233b H200 NVL
-10de 2329 H20
-10de 2901 B200
+# What pci.ids does not have, or says less shortly than the maker does. Each line: vendor, device, name. Where from:
+#   19e5  Huawei's driver tools, which tell their chips apart by these numbers (PCIE_BDF_310 ... PCIE_BDF_910_93 in the log collector)
+#   1d94  the DCU installation guides of Hygon's developers; pci.ids has 6211 alone (K100_AI too)
+#   1d22:3688  lspci of machines with P800, in one public script; no maker's document was found
+OURS = """
 10de 2941 GB200
-10de 2e12 GB10
-10de 2b85 GeForce RTX 5090
-10de 2b87 GeForce RTX 5090 D
-10de 2c02 GeForce RTX 5080
-10de 2c05 GeForce RTX 5070 Ti
-10de 2f04 GeForce RTX 5070
-10de 2d04 GeForce RTX 5060 Ti
-10de 2d05 GeForce RTX 5060
-10de 2bb1 RTX PRO 6000 Blackwell Workstation Edition
-10de 2bb5 RTX PRO 6000 Blackwell Server Edition
-10de 2702 GeForce RTX 4080 SUPER
-10de 2705 GeForce RTX 4070 Ti SUPER
-10de 2783 GeForce RTX 4070 SUPER
-10de 2685 GeForce RTX 4090 D
-1002 74a0 Instinct MI300A
-1002 74a1 Instinct MI300X
-1002 74a2 Instinct MI308X
-1002 74a5 Instinct MI325X
-1002 75a0 Instinct MI350X
-1002 75a3 Instinct MI355X
-1002 7448 Radeon PRO W7900
-1002 745e Radeon PRO W7800
-1002 747e Radeon RX 7700 XT / 7800 XT
-1002 7550 Radeon RX 9070 / 9070 XT
-1002 7551 Radeon AI PRO R9700
-1002 7590 Radeon RX 9060 XT
 1002 15bf Radeon 780M
 1002 1900 Radeon 780M
-1002 150e Radeon 880M / 890M
+1002 7550 Radeon RX 9070 / 9070 XT
+1002 7590 Radeon RX 9060 XT
 1002 1586 Radeon 8050S / 8060S
-8086 e20b Arc B580
-8086 e20c Arc B570
-8086 e211 Arc Pro B60
-8086 e212 Arc Pro B50
-8086 56c0 Data Center GPU Flex 170
-8086 56c1 Data Center GPU Flex 140
-8086 0bd5 Data Center GPU Max 1550
-8086 0bda Data Center GPU Max 1100
+1002 7448 Radeon PRO W7900
+1002 745e Radeon PRO W7800
 8086 64a0 Arc 140V
 8086 7d55 Arc Graphics
 19e5 d100 Ascend 310
@@ -78,9 +49,12 @@ NEWER = """
 19e5 d801 Ascend 910
 19e5 d802 Ascend 910B
 19e5 d803 Ascend 910C
+1d94 54b7 DCU Z100
+1d94 55b7 DCU Z100L
+1d94 62b7 DCU K100
 1d94 6210 DCU K100_AI
-1e52 401e Wormhole
-1e52 b140 Blackhole
+1d94 6211 DCU K100_AI
+1d22 3688 P800
 """
 
 
@@ -92,7 +66,7 @@ def main() -> None:
             vendor = match[1]
         elif (match := re.match(r"\t([0-9a-f]{4})  (.+)", line)) and _is_wanted(vendor, match[2]):
             names[vendor, match[1]] = _sold(vendor, match[2])
-    for line in NEWER.split("\n"):
+    for line in OURS.split("\n"):
         if line:
             vendor, device, name = line.split(" ", 2)
             names[vendor, device] = name
