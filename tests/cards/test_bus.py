@@ -41,10 +41,14 @@ def accelerators(host: RecordedHost, previous: Inventory | None = None) -> list[
         (("19e5", "d802", "120000"), "devdrv_device_driver", "ascend", "Ascend 910B", Health.UNREACHABLE, "npu-smi"),
         (("1ed5", "0201", "030000"), None, "moorethreads", "Moore Threads MTT S80", Health.NO_DRIVER, "Moore Threads"),
         (("1d94", "6210", "0b4000"), None, "hygon", "Hygon DCU K100_AI", Health.NO_DRIVER, "Hygon"),
-        (("cabc", "0370", "120000"), None, "cambricon", "Cambricon card 0x0370", Health.NO_DRIVER, "Cambricon"),
+        (("cabc", "0370", "120000"), None, "cambricon", "Cambricon MLU370-S4", Health.NO_DRIVER, "Cambricon"),
         (("1e3e", "0002", "120000"), None, "iluvatar", "Iluvatar card 0x0002", Health.NO_DRIVER, "Iluvatar"),
         (("9999", "4000", "030200"), None, "metax", "MetaX card 0x4000", Health.NO_DRIVER, "MetaX"),
         (("1d22", "3684", "120000"), None, "kunlunxin", "Kunlunxin Kunlun AI Accelerator", Health.NO_DRIVER, "Kunlunxin"),
+        (("1d22", "3684", "078000"), "kunlun", "kunlunxin", "Kunlunxin Kunlun AI Accelerator", Health.UNREACHABLE, "xpu-smi"),
+        (("1d22", "3688", "120000"), None, "kunlunxin", "Kunlunxin P800", Health.NO_DRIVER, "Kunlunxin"),
+        (("1d94", "62b7", "038000"), None, "hygon", "Hygon DCU K100", Health.NO_DRIVER, "Hygon"),
+        (("9999", "0a01", "030200"), None, "metax", "MetaX C500", Health.NO_DRIVER, "MetaX"),
         (("1da3", "1020", "120000"), "habanalabs", "habana", "Habana Gaudi2 AI Training Accelerator", Health.UNKNOWN, "not yet speak"),
     ],
 )  # fmt: skip
@@ -85,6 +89,9 @@ def test_what_is_virtual_or_a_console_is_named_and_no_accelerator(machine: MakeH
         "0000:00:08.0": ("abcd", "0001", "030000", None),
         "0000:00:09.0": ("8086", "4940", "0b4000", "4xxx"),  # encrypts
         "0000:00:0a.0": ("8086", "0d57", "060000", None),  # a bridge
+        "0000:00:0b.0": ("8086", "7d1d", "120000", "intel_vpu"),  # a known maker's, and no card
+        "0000:00:0c.0": ("abcd", "0002", "120000", "strange"),
+        "0000:00:0d.0": ("abcd", "0003", "078000", None),  # a modem
     }
     folders = {
         "/etc/OpenCL/vendors": ("pocl.icd",),
@@ -101,6 +108,7 @@ def test_what_is_virtual_or_a_console_is_named_and_no_accelerator(machine: MakeH
         ("console", "Huawei iBMC"),
         ("console", "ATI ES1000"),
         ("unknown", "abcd:0001"),
+        ("unknown", "abcd:0002"),
         ("software", "PoCL"),
         ("software", "llvmpipe"),
     ]

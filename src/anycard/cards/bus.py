@@ -51,11 +51,10 @@ _MAKERS = {
     "cabc": _Maker("cambricon", "Cambricon", ("03", "12"), ("cambricon-pci-drv", "cambricon"), "cnmon"),
     "1e3e": _Maker("iluvatar", "Iluvatar", ("03", "12"), ("iluvatar", "bi_driver"), "ixsmi"),
     "9999": _Maker("metax", "MetaX", ("03", "12"), ("metax", "mxgpu"), "mx-smi"),
-    "1d22": _Maker("kunlunxin", "Kunlunxin", ("03", "12"), ("kunlun", "xpu"), "xpu-smi"),
+    "1d22": _Maker("kunlunxin", "Kunlunxin", ("03", "12", "0780"), ("kunlun", "xpu"), "xpu-smi"),
     "1e36": _Maker("enflame", "Enflame", ("03", "12"), ("enflame", "gcu"), ""),
     "1da3": _Maker("habana", "Habana", ("03", "12"), ("habanalabs",), ""),
     "1e52": _Maker("tenstorrent", "Tenstorrent", ("03", "12"), ("tenstorrent",), ""),
-    "1ee0": _Maker("biren", "Biren", ("03", "12"), ("biren",), ""),
 }
 
 _VIRTUAL = N_("A virtual machine's display. It draws, and computes nothing.")
@@ -180,8 +179,8 @@ def _strangers(host: Host) -> list[OtherDevice]:
         kind, name = (
             _OTHERS.get((device.vendor, device.device)) or _OTHERS.get((device.vendor, "")) or ("unknown", None)
         )
-        if kind == "unknown" and not device.kind.startswith("03"):
-            continue  # co-processors for encryption and the like
+        if kind == "unknown" and not device.kind.startswith("03" if device.vendor in _MAKERS else ("03", "12")):
+            continue  # co-processors for encryption and the like; a known maker's accelerators that are no cards (Intel's VPU)
         values: dict[str, str | int | float] = {"vendor": device.vendor, "device": device.device}
         found.append(
             OtherDevice(

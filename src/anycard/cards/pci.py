@@ -13,6 +13,10 @@ from anycard.host.host import Host
 DEVICES = "/sys/bus/pci/devices"
 # Base classes and sub-classes that cards have: 03 display, 12 processing accelerator, 0b40 co-processor (PCI code and ID assignment).
 _CLASSES = ("03", "12", "0b40")
+_KUNLUN = (
+    "1d22",
+    "0780",
+)  # K200 and R200 call themselves communication controllers (lspci in Paddle Lite's and PaddleX's guides)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +76,11 @@ def of_location(domain: int, location: int) -> str:
 def _identity(host: Host, name: str) -> tuple[str, str, str] | None:
     """(vendor, device, class), or None where it is no card."""
     kind = _number(host, name, "class")[:4]
-    if not kind.startswith(_CLASSES) or host.readlink(f"{DEVICES}/{name}/physfn") is not None:
+    if not kind.startswith((*_CLASSES, _KUNLUN[1])) or host.readlink(f"{DEVICES}/{name}/physfn") is not None:
         return None
     vendor, device = _number(host, name, "vendor"), _number(host, name, "device")
+    if not kind.startswith(_CLASSES) and (vendor, kind) != _KUNLUN:
+        return None  # a modem
     return (vendor, device, kind) if vendor and device else None
 
 
