@@ -49,6 +49,7 @@ class Grader:
         self._store = store
         self._ask = ask
         self._known: list[Graded] | None = None
+        self._reading = asyncio.Lock()
         self._done: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -64,10 +65,11 @@ class Grader:
 
     async def graded(self) -> list[Graded]:
         """Every grade that is remembered, oldest first."""
-        if self._known is None:
-            self._known = await asyncio.to_thread(self._read)
-            self._done.update(one.job for one in self._known)
-        return self._known
+        async with self._reading:
+            if self._known is None:
+                self._known = await asyncio.to_thread(self._read)
+                self._done.update(one.job for one in self._known)
+            return self._known
 
     async def learnt(self) -> tuple[Learnt, ...]:
         return learn(await self.graded())
@@ -86,7 +88,7 @@ class Grader:
     ) -> None:
         try:
             found = await self._seen(attempt, sizing, cards, peak_bytes)
-            if found is not None and job.id not in self._done:
+            if found is not None:
                 await self._record(job, attempt, found)
         except (AnycardError, OSError, sqlite3.Error) as error:
             self._done.discard(job.id)
@@ -103,6 +105,8 @@ class Grader:
 
     async def _record(self, job: OpenJob, attempt: Attempt, found: dict[str, Any]) -> None:
         known = await self.graded()
+        if job.id in self._done:  # another item of it was quicker
+            return
         self._done.add(job.id)
 
         def record(turn: Turn) -> None:
