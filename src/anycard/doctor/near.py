@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,6 +13,8 @@ from anycard.doctor.rule import HINTS, SHOWS, Rule
 from anycard.doctor.shapes import Finding, Line
 from anycard.model.text import Text
 
+_LONG = 200  # lines
+_COMPLAINS = re.compile("|".join(TROUBLE), re.IGNORECASE)
 _LIFT = 0.5  # how much of the way to certainty a full resemblance brings a finding that its clues leave unsure
 _MOST_ALONE = HINTS - 0.05
 _LEAST_ALONE = 0.1
@@ -26,7 +29,7 @@ def has_trouble(case: Case) -> bool:
 
 def with_resemblances(found: list[Finding], rules: tuple[Rule, ...], case: Case) -> list[Finding]:
     """``found``, each lifted by how much the whole evidence resembles it, and the few other causes that it resembles most."""
-    alike = resemblances((line.text for line in case.sample), rules)
+    alike = resemblances(_telling(case.sample), rules)
     lifted = [_lifted(finding, alike.get(finding.cause, 0.0)) for finding in found]
     known = {finding.cause for finding in found}
     trouble = has_trouble(case) or any(line.spoken for expression in TROUBLE for line in case.seen(expression))
@@ -38,6 +41,13 @@ def with_resemblances(found: list[Finding], rules: tuple[Rule, ...], case: Case)
         if certainty >= _LEAST_ALONE:
             lifted.append(_guess(rule, certainty, case.sample))
     return lifted
+
+
+def _telling(sample: Sequence[Line]) -> list[str]:
+    """Of a long log only what complains: the rest of it speaks of healthy things."""
+    if len(sample) <= _LONG:
+        return [line.text for line in sample]
+    return [line.text for line in sample if line.spoken or _COMPLAINS.search(line.text)]
 
 
 def _lifted(finding: Finding, alike: float) -> Finding:

@@ -55,6 +55,13 @@ _ASKED = (
     (re.compile(r"\b(torch\.\w+\.device_count\(\))"), "{} = {}"),
     (re.compile(r"\becho \W{0,3}(\w+_VISIBLE_DEVICES)\b"), "{}={}"),
 )
+# Where a question may stand in a long log: one of these on its line.
+MARKS = (
+    b"pstate,", b"clocks_throttle_reasons", b"clocks_event_reasons", b"remapped_rows.", b"pcie.link.", b"temperature.gpu",
+    b"retired_pages.", b"modinfo -F", b"modinfo --field", b"/sys/module/nvidia/version", b"uname -r", b"torch.version.",
+    b".is_available()", b".device_count()", b"_VISIBLE_DEVICES",
+)  # fmt: skip
+ANSWER_LINES = _ROWS + 1  # that may follow the question's
 _PROMPT = re.compile(r"^\s*(?:[$#>]|>>>|In \[|\([\w.-]+\) |\[?\w+@)")
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from anycard.doctor.literals import literals
-from anycard.doctor.queries import spelled_out
+from anycard.doctor.queries import ANSWER_LINES, MARKS, spelled_out
 from anycard.doctor.shapes import Line, Source
 
 _KEEP = 40  # lines kept per expression and source: the first ones tell the cause
@@ -91,8 +91,11 @@ def _scan_source(
             lines = block.decode("utf-8", "replace").splitlines()
             for at, text in enumerate(lines, 1):
                 sample[Line(source.name, at, text[:_WINDOW], source.spoken, rank)] = None
-            for at, text in spelled_out(lines):
-                _scan_line(Line(source.name, at, text, source.spoken, rank), every, found)
+            answers = spelled_out(lines)
+        else:
+            answers = _answers(block, number)
+        for at, text in answers:
+            _scan_line(Line(source.name, at, text, source.spoken, rank), every, found)
         counted = 0
         line: Line | None = None
         line_begin, line_tested = -1, set[str]()
@@ -124,6 +127,21 @@ def _scan_source(
         }
         if done:  # a long source: search the rest of it for what can still tell something
             filter_ = _Filter(expression for expression in filter_.expressions if expression not in done)
+
+
+def _answers(block: bytes, number: int) -> Iterator[tuple[int, str]]:
+    """Of a long log: the answers near what looks like a question. ``number`` is that of the block's first line."""
+    asked = set[int]()
+    for mark in MARKS:
+        place = block.find(mark)
+        while place >= 0 and len(asked) < _KEEP:
+            asked.add(block.rfind(b"\n", 0, place) + 1)
+            place = block.find(mark, place + len(mark))
+    for begin in sorted(asked):
+        lines = block[begin : begin + _SHORT].split(b"\n", ANSWER_LINES)[:ANSWER_LINES]
+        first = number + block.count(b"\n", 0, begin)
+        for at, text in spelled_out([line[:_WINDOW].decode("utf-8", "replace") for line in lines]):
+            yield first + at - 1, text
 
 
 def _scan_line(line: Line, every: _Filter, found: dict[str, list[Line]]) -> None:

@@ -31,6 +31,8 @@ RULES = (
         verdict=Verdict.FAULT,
         says="The card's GSP firmware no longer answers the driver's calls.",
         clues=(
+            clue(SHOWS, r"rpcSendMessage failed with status", unless=(r"fallen off the bus", r"GPU lost from the bus")),
+            clue(SHOWS, r"GSP RPC buffer contains function"),
             clue(PROVES, xid(119, 120)),
             clue(PROVES, r"waiting for RPC (?:response )?from (?:GPU\d+ )?GSP"),
             clue(SHOWS, r"_(?:issueRpc|kgspRpc|kgspLog)\w*.{0,120}(?:timeout|timed out|GSP)"),

@@ -100,13 +100,12 @@ RULES = (
             clue(
                 0.9,
                 r"No running processes found",
-                seen(
-                    r"\bdocker\b",
-                    r"\bcontainer\b",
-                    r"\bpod\b",
-                    r"kubectl",
-                    r"[Pp]rocesses.{0,40}(?:empty|not shown|blank)",
-                ),
+                seen(r"(?:docker|podman|kubectl|crictl|nerdctl) (?:run|exec)\b", r"/\.dockerenv"),
+            ),
+            clue(
+                0.9,
+                r"No running processes found",
+                said(r"\b(?:docker|container|pod|kubectl)\b", r"[Pp]rocesses.{0,40}(?:empty|not shown|blank)"),
             ),
             clue(
                 SHOWS,
