@@ -118,6 +118,7 @@ def test_an_item_has_exactly_the_fields_of_the_contract(paths: Paths) -> None:
         "reason_msgid": None,
         "reason_params": None,
         "end_reason": "succeeded",
+        "cause": None,
         "exit_code": 0,
         "started_at": "2026-11-30T16:53:25.000Z",
         "ended_at": "2026-11-30T16:53:26.500Z",
