@@ -26,7 +26,8 @@ from anycard.model.text import Text
 log = logging.getLogger("anycard.readings")
 
 TICK_S = 1.0
-PATIENCE_S = 0.2  # what a healthy reader needs is a hundredth of it
+PATIENCE_S = 0.3  # for all readers together, and for each: what a healthy one needs is a hundredth of it
+PATIENCE_EACH_S = 0.1
 _FRESH_S = 1.6  # beyond a reader's own period: one late tick is nothing, two are
 _JUMP_S = 1.5  # of the wall clock against the boot clock; less is the daily work of a time service
 
@@ -80,7 +81,7 @@ class Sampler:
         """One round, also for tests and the command line."""
         for vendor in sorted(self._wanted - self._workers.keys(), key=lambda name: (name != CPU_VENDOR, name)):
             self._workers[vendor] = Worker(self._make(vendor), self._done)
-        self._wait_for({worker for worker in self._workers.values() if worker.ask(at)})
+        self._ask(at)
         marks = self._clock_marks(at)
         readings: list[Reading] = []
         uses: list[CardUse] = []
@@ -101,14 +102,19 @@ class Sampler:
         self.recent.add(tick)
         return tick
 
-    def _wait_for(self, asked: set[Worker]) -> None:
-        """Until they have all looked, or patience ends."""
+    def _ask(self, at: Instant) -> None:
+        """One after another: two threads that take the interpreter's lock from each other at every call of a library cost twice as much.
+        Whoever takes long is not waited for, so that the next still has its turn."""
         deadline = time.monotonic() + PATIENCE_S
-        while asked:
-            try:
-                asked.discard(self._done.get(timeout=max(0.001, deadline - time.monotonic())))
-            except Empty:
-                return
+        for worker in self._workers.values():
+            if not worker.ask(at):
+                continue
+            until = min(time.monotonic() + PATIENCE_EACH_S, deadline)
+            while worker.busy_since is not None and (left := until - time.monotonic()) > 0:
+                try:
+                    self._done.get(timeout=left)  # perhaps of another, which was late
+                except Empty:
+                    break
 
     def _falls_silent(self, vendor: str, since: Instant, at: Instant) -> list[Mark]:
         if vendor in self._silent:
