@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +22,9 @@ CHROMIUM_FLAGS = (
 @pytest.fixture(scope="module")
 def cli(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
     """A home with a daemon, shared by the tests of a file. Nothing that a visitor does may end in a traceback."""
-    called = Cli(tmp_path_factory.mktemp("web") / "home")
+    # The example's programs need the package: as in an activated virtual environment.
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    called = Cli(tmp_path_factory.mktemp("web") / "home", {"PATH": path})
     assert called("up", "-d").returncode == 0
     yield called
     called("down", "--stop")
@@ -55,7 +60,12 @@ def tab(browser: Any, cli: Cli) -> Iterator[Any]:
     tab = context.new_page()
     tab.set_default_timeout(20_000)
     tab.on("pageerror", lambda error: wrong.append(str(error)))
-    tab.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    tab.on(
+        "console",
+        lambda said: (
+            wrong.append(said.text) if said.type == "error" and "Failed to load resource" not in said.text else None
+        ),
+    )
     link = cli.json("up", "-d")["page"]
     tab.goto(link)
     tab.wait_for_url("**/cards")

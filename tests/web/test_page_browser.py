@@ -12,7 +12,7 @@ DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 
 def seen(tab, condition):
     """Waits until a page's JavaScript expression is true. (Playwright's own way would need eval, which the page's policy forbids.)"""
-    for _ in range(600):
+    for _ in range(200):
         if tab.evaluate(condition):
             return
         tab.wait_for_timeout(100)
@@ -39,7 +39,7 @@ def test_the_example_from_submit_to_download(tab, cli, digits):
 
     # The page follows by itself: nothing is reloaded here.
     tab.locator("#head .s-partly-failed").wait_for(timeout=120_000)
-    squares = tab.locator("#items a")
+    squares = tab.locator("#items .items a")
     assert squares.count() == 9
     failed = tab.locator("#items a.i-failed")
     seen(tab, "document.querySelectorAll('#items a.i-succeeded').length === 8")
@@ -190,8 +190,10 @@ def test_everything_has_a_name_for_a_screen_reader(tab, cli, path):
     cli.ran("run: 'true'")
     tab.goto(tab.address + path)
     tab.wait_for_timeout(500)
-    nameless = tab.evaluate("""() => [...document.querySelectorAll('a, button, input:not([type=hidden]), select, textarea')].filter(e =>
-        !(e.innerText || '').trim() && !e.getAttribute('aria-label') && !e.title && !(e.labels && e.labels.length)).map(e => e.outerHTML)""")
+    nameless = tab.evaluate("""() => [...document.querySelectorAll('a, button, input:not([type=hidden]), select, textarea')]
+        .filter(e =>
+        !(e.innerText || '').trim() && !e.getAttribute('aria-label') && !e.title && !(e.labels && e.labels.length))
+        .map(e => e.outerHTML)""")
     assert nameless == []
     assert tab.locator("h1").count() == 1 and tab.locator("main").count() == 1
 
@@ -211,7 +213,9 @@ CONTRAST = """() => {
   const parse = (c) => { const m = c.match(/[\\d.]+/g).map(Number); return { r: m[0], g: m[1], b: m[2], a: m.length > 3 ? m[3] : 1 }; };
   const light = ({ r, g, b }) => [r, g, b].map((v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; })
     .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-  const ground = (e) => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c.a > 0.99) return c; } return { r: 255, g: 255, b: 255 }; };
+  const ground = (e) => {
+    for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c.a > 0.99) return c; }
+    return { r: 255, g: 255, b: 255 }; };
   const weak = [];
   for (const e of document.querySelectorAll('body *')) {
     if (!e.checkVisibility() || e.closest('svg, .vh, .skip, .u-legend, canvas')) continue;
@@ -239,10 +243,9 @@ def test_a_hidden_page_holds_no_stream(tab, cli):
     tab.goto(f"{tab.address}/queue")
     tab.wait_for_timeout(800)
     opened = []
-    tab.on("request", lambda request: opened.append(request.url) if "/page/stream" in request.url else None)
-    tab.evaluate(
-        "Object.defineProperty(document, 'hidden', { value: true, configurable: true }); document.dispatchEvent(new Event('visibilitychange'))"
-    )
+    tab.on("request", lambda asked: opened.append(asked.url) if "/page/stream" in asked.url else None)
+    tab.evaluate("Object.defineProperty(document, 'hidden', { value: true, configurable: true })")
+    tab.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     tab.wait_for_timeout(300)
     assert opened == []
     job = cli.submit("name: meanwhile\nrun: sleep 20")

@@ -37,7 +37,8 @@ _HEADERS = {
 class Guard:
     """ASGI middleware. Leaves the session (None without one) and a form's fields in ``scope["state"]``.
 
-    ``refuse(scope, status, why)`` makes the answer to those it does not let in: 403 with why "host", "origin" or "form"; 401 "session"; 413 "size".
+    ``refuse(scope, status, why)`` makes the answer to those it does not let in: 403 with why "host", "origin" or "form"; 401 "session";
+    413 "size".
     """
 
     def __init__(self, app: ASGIApp, *, sessions: Sessions, cookie: str, names: Iterable[str], refuse: Refusal) -> None:

@@ -44,6 +44,7 @@ def render(request: Request, template: str, /, **context: Any) -> str:
             here=request.url.path,
             back=request.url.path + (f"?{request.url.query}" if request.url.query else ""),
             nav=request.app.state.nav,
+            mark=request.app.state.hub.mark,
             language=i18n.language(),
             theme=state["cookies"].get(THEME_COOKIE, ""),
             **context,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlencode
@@ -25,6 +26,7 @@ QUIET_S = 15.0  # a silent stream sends a comment so often: proxies and dead con
 PACE_S = 0.25  # at most four rounds a second to one page
 _TICK_S = 0.5  # logs, readings and the cards' health are looked at so often
 MAX_TOPICS = 20
+_LIFE = secrets.token_hex(3)  # versions count from 0 again in the next daemon's life
 
 
 class Topic(Protocol):
@@ -53,6 +55,11 @@ class Hub:
         self._bells: set[asyncio.Event] = set()
         self._watching: asyncio.Task[None] | None = None
         self._ended = False
+
+    @property
+    def mark(self) -> str:
+        """Of what a page shows now: it begins to follow from here."""
+        return f"{_LIFE}.{self.version}"
 
     async def stream(self, who: Session, topics: list[str], marks: str) -> AsyncIterator[bytes]:
         """The bytes of one page's stream, for ever. UsageError for a topic that is not known."""

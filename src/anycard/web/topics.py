@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import secrets
+from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from anycard.errors import NotFoundError
+from anycard.host.clock import now
 from anycard.jobs import logparts
 from anycard.jobs.dispatch import Watcher
 from anycard.jobs.jobfiles import attempt_of, part
 from anycard.jobs.readingsviews import tick_json
+from anycard.jobs.states import OPEN_JOB_STATES
 from anycard.web.sessions import Session
 from anycard.web.stream import Hub, Maker, Topic
 
-_LIFE = secrets.token_hex(3)  # versions count from 0 again in the next daemon's life
+_JUST_S = 30.0  # a page is drawn and follows within so long
 _MANY_ITEMS = 500  # when so many changed at once, the page asks for its grid again
 _BEHIND_BYTES = 1024 * 1024  # a log that runs away faster is caught up with at its end
 
@@ -24,13 +27,10 @@ class _Queue:
 
     def __init__(self, hub: Hub, mark: str) -> None:
         self._hub = hub
-        self.mark = mark or self._now()
-
-    def _now(self) -> str:
-        return f"{_LIFE}.{self._hub.version}"
+        self.mark = mark or hub.mark
 
     async def news(self) -> list[dict[str, Any]]:
-        now = self._now()
+        now = self._hub.mark
         if now == self.mark:
             return []
         self.mark = now
@@ -62,12 +62,12 @@ class _Cards:
 class _Job:
     """``job:41``: {state, counts, items: [[number, state] that changed] or null for many}."""
 
-    def __init__(self, hub: Hub, who: Session, job_id: int, mark: str) -> None:
+    def __init__(self, hub: Hub, job: Mapping[str, Any], mark: str) -> None:
         self._hub = hub
-        self._who = who
-        self._id = job_id
-        self._watcher: Watcher = hub.services.dispatcher.watch(job_id)
-        self._missed = bool(mark)  # it was away: what changed meanwhile is not known
+        self._id = job["id"]
+        self._watcher: Watcher = hub.services.dispatcher.watch(self._id)
+        # Of an open job it is not known what changed since the page was made, nor of any since a page that was away looked.
+        self._missed = bool(mark) or job["state"] in OPEN_JOB_STATES or _just_ended(job)
         self.mark = "1"
 
     async def news(self) -> list[dict[str, Any]]:
@@ -84,6 +84,11 @@ class _Job:
 
     def close(self) -> None:
         self._watcher.close()
+
+
+def _just_ended(job: Mapping[str, Any]) -> bool:
+    at = job["ended_at"]
+    return at is not None and now().utc_s - datetime.fromisoformat(at).timestamp() < _JUST_S
 
 
 class _Log:
@@ -146,8 +151,7 @@ async def _cards(hub: Hub, who: Session, argument: str, mark: str) -> Topic:
 
 
 async def _job(hub: Hub, who: Session, argument: str, mark: str) -> Topic:
-    job = await hub.services.jobs.job(argument)
-    return _Job(hub, who, job["id"], mark)
+    return _Job(hub, await hub.services.jobs.job(argument), mark)
 
 
 async def _log(hub: Hub, who: Session, argument: str, mark: str) -> Topic:

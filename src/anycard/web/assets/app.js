@@ -21,7 +21,7 @@
 
   // ---- the stream: one for all topics of the page, closed while nobody looks ----
   const handlers = new Map();
-  let source = null, last = "", retry = 0, wasLost = false;
+  let source = null, last = document.body.dataset.marks, retry = 0, wasLost = false;
   function topics() {
     const wanted = new Set(handlers.keys());
     for (const element of document.querySelectorAll("[data-topic]")) wanted.add(element.dataset.topic);
