@@ -3,6 +3,7 @@
 ANYCARD_HOME/
   config.toml           what is set for this home, if anything
   anycard.db            the store (SQLite, WAL)
+  readings.db           what cards did in the last month
   reserve               space freed when the disk is full, so that the pause can be recorded
   daemon.log supervisor.log
   jobs/J/               job.yaml as submitted, run.sh; ITEM.N.log, ITEM.N.output/ ... of attempt N; ITEM.checkpoint/ of them all

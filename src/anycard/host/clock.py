@@ -8,11 +8,16 @@ from pathlib import Path
 
 from anycard.model.instant import Instant
 
-_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # macOS: CLOCK_MONOTONIC counts sleep there
+# macOS: CLOCK_MONOTONIC counts sleep there. Windows has neither name, and its monotonic clock counts sleep.
+_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 
 
 def now() -> Instant:
-    return Instant(time.time(), time.clock_gettime(_BOOTTIME), boot_id())
+    return Instant(time.time(), _boot_s(), boot_id())
+
+
+def _boot_s() -> float:
+    return time.monotonic() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)
 
 
 @functools.cache
@@ -21,4 +26,4 @@ def boot_id() -> str:
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
-        return f"boot-{round(time.time() - time.clock_gettime(_BOOTTIME))}"
+        return f"boot-{round(time.time() - _boot_s())}"

@@ -10,7 +10,6 @@ from typing import Protocol
 
 from anycard.cards.problem import VendorFault
 from anycard.cards.readings.shapes import Look, Mark
-from anycard.host.clock import now
 from anycard.i18n import N_
 from anycard.model.instant import Instant
 from anycard.model.text import Text
@@ -92,6 +91,6 @@ class Worker:
         except Exception as error:
             said = f"{type(error).__name__}: {error}"
             if said != self._told:  # once, not every second
-                log.exception("reading %s cards failed (at boot second %.0f)", self.reader.name, now().boot_s)
+                log.exception("reading %s cards failed", self.reader.name)
             self._told = said
             return Look(), Text(_BROKEN, {"vendor": self.reader.name, "error": said})
