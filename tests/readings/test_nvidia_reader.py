@@ -11,9 +11,11 @@ import pytest
 from anycard.cards.problem import VendorFault
 from anycard.cards.readings.nvidia import NvidiaReader
 from anycard.cards.readings.shapes import Look, MarkKind
+from anycard.host.bundle import Bundle
 from anycard.host.clock import now
 from anycard.host.libraries import nvml_session
 from anycard.host.live import LiveHost
+from anycard.host.recorded import RecordedHost
 from anycard.model.card import Reading
 
 
@@ -161,3 +163,13 @@ def test_an_unreadable_program_list_is_no_program(nvml: nvml_standin.NvmlStandin
     nvml.describe("[card]\nuuid = GPU-a\nutilisation = 9\nfault = unknown nvmlDeviceGetComputeRunningProcesses_v3\n")
     look = reader.look(now())
     assert look.uses == () and look.readings[0].utilisation == 0.09
+
+
+@pytest.mark.parametrize("recorded, busy, memory", [(87, 0.87, None), ([87, 40], 0.87, 0.4)])
+def test_a_recorded_host_is_read_also_when_its_bundle_is_old(
+    recorded: object, busy: float, memory: float | None
+) -> None:
+    card = {"index": 0, "uuid": {"value": "GPU-a"}, "utilisation_percent": {"value": recorded}}
+    host = RecordedHost(Bundle(libraries={"nvml": {"init": {"value": True}, "cards": [card]}}))
+    (reading,) = NvidiaReader(host).look(now()).readings
+    assert (reading.utilisation, reading.memory_utilisation) == (busy, memory)

@@ -194,7 +194,8 @@ def reading(seen: dict[str, Any]) -> Reading:
     """Of a card that says who it is, from the answers of ``nvml`` or ``nvml_session``."""
     memory = _value(seen, "memory") or {}
     bits = _value(seen, "throttle_bits")
-    card, card_memory = _value(seen, "utilisation_percent") or (None, None)
+    rates = _value(seen, "utilisation_percent")
+    card, card_memory = rates if isinstance(rates, list) else (rates, None)  # older bundles have the card's alone
     return Reading(
         card_id=card_id(seen) or VENDOR,
         utilisation=None if card is None else card / 100,
