@@ -35,6 +35,7 @@ lint: $(DEV_STAMP)
 bench: $(DEV_STAMP)
 	$(BIN)/python -m benchmarks.queue
 	$(BIN)/python -m benchmarks.daemon
+	$(BIN)/python -m benchmarks.page
 	$(BIN)/python -m benchmarks.telemetry
 
 i18n: $(DEV_STAMP)  ## extract new messages, merge them into the Chinese catalogue, compile it

@@ -41,7 +41,7 @@ def main() -> None:
 
 def compare(refreshes: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="anycard-bench-") as folder:
-        env = _standin(Path(folder))
+        env = standin(Path(folder))
         told = {}
         for name in LOOKS:  # one after another: on a small machine they would slow each other down
             child = [sys.executable, "-m", "benchmarks.telemetry", "--look", name, "--refreshes", str(refreshes)]
@@ -72,7 +72,7 @@ def look(make: Callable[[], Callable[[], Values]], refreshes: int) -> dict[str, 
     return {"ms": median(spent) * 1000, "values": values, "mb": pages * os.sysconf("SC_PAGE_SIZE") / 1e6}
 
 
-def _standin(folder: Path) -> Mapping[str, str]:
+def standin(folder: Path) -> Mapping[str, str]:
     """The environment in which NVML is the stand-in, with eight cards that differ."""
     sys.path.insert(0, str(ROOT / "tests" / "standins"))
     import nvml_standin
