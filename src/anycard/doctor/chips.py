@@ -8,6 +8,9 @@ from anycard.doctor.case import Case
 from anycard.doctor.shapes import Fact
 
 GENERATIONS = ("Fermi", "Kepler", "Maxwell", "Pascal", "Volta", "Turing", "Ampere", "Ada", "Hopper", "Blackwell")
+KEPLER = GENERATIONS.index("Kepler")
+PASCAL = GENERATIONS.index("Pascal")
+VOLTA = GENERATIONS.index("Volta")
 TURING = GENERATIONS.index("Turing")
 BLACKWELL = GENERATIONS.index("Blackwell")
 

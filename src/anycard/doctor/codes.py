@@ -42,6 +42,10 @@ _NVML: dict[int, tuple[str, str]] = {
 }
 
 
+# What else programs say for it.
+_ALSO = {702: (r"launch exceeded timeout",), 2: (r"CUDA out of memory",)}
+
+
 def cuda(code: int) -> Seen:
     """A CUDA error in any spelling. KeyError for a code that the table does not hold."""
     name, constant, sentence, old = _CUDA[code]
@@ -50,6 +54,7 @@ def cuda(code: int) -> Seen:
         rf"cudaError{name}\b",
         rf"CUDA_ERROR_{constant}\b",
         _plain(sentence),
+        *_ALSO.get(code, ()),
         rf"CUDA.{{0,12}}\berror(?: code)? ?[:=(#]? ?{code}\b",
         rf"\b(?:cuda[A-Z]\w+|cuInit|cuDeviceGet\w*|cuCtxCreate\w*)\b.{{0,40}}(?:returned|fail\w*|error|code|->|=).{{0,12}}\b{numbers}\b",
     ]
@@ -69,7 +74,7 @@ def nvml(code: int) -> Seen:
             rf"NVML_ERROR_{constant}\b",
             rf"NVMLError_{camel}\b",
             _plain(sentence),
-            rf"\bnvml\w*.{{0,40}}(?:returned|error|code) ?:? ?{code}\b",
+            rf"\bnvml\w*.{{0,40}}(?:returned|error|code|failure) ?:? ?{code}\b",
         )
     )
 

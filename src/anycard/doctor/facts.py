@@ -46,6 +46,8 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     ),
     "nvidia_package": (
         r"^ii +(?:lib|xserver-xorg-video-)?nvidia-(?:driver|dkms|kernel|compute|utils|gl|cfg1)\S* +(?:1:)?(\d{3}\.\d+(?:\.\d+)?)",
+        r"^(?:lib32-)?nvidia-(?:dkms|open|open-dkms|utils|settings) (\d{3}\.\d+(?:\.\d+)?)-\d",
+        r"^nvidia\S*\.x86_64 +(?:\d+:)?(\d{3}\.\d+(?:\.\d+)?)-",
         r"^ii +nvidia-smi +(?:1:)?(\d{3}\.\d+(?:\.\d+)?)",
         r"^ii +libcuda1\S* +(?:1:)?(\d{3}\.\d+(?:\.\d+)?)",
         r"^(?:kmod-|dkms-|akmod-)?nvidia\b\S*?-(?:\d:)?(\d{3}\.\d+(?:\.\d+)?)-\S+$",
@@ -135,6 +137,7 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "retired_pages": (r"(?:Single|Double) Bit ECC\s*: (\d+)",),
     "temperature": (r"GPU Current Temp\s*: (\d+) C", r"(\d+)C\s+P\d+\s.*W / "),
     "temperature_passive": (r"N/A\s+(\d+)C\s+P\d+\s.*W / ",),
+    "temperature_left": (r"GPU T\.Limit Temp\s*: (-?\d+) C",),
     "slowdown_temperature": (r"GPU Slowdown Temp\s*: (\d+) C",),
     "performance_state": (r"Performance State\s*: (P\d+)", r"\d+C\s+(P\d+)\s.*W / "),
     "utilisation": (r"MiB\s*\|\s*(\d+)%", r"^\s*Gpu\s*: (\d+) %"),

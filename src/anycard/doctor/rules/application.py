@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from anycard.doctor.case import Case
+from anycard.doctor.codes import cuda
 from anycard.doctor.rule import HINTS, SHOWS, SUGGESTS, Check, Rule, clue, seen, step
 from anycard.doctor.rules.hardware import xid
 from anycard.doctor.rules.harmless import FAMILY
@@ -25,6 +26,7 @@ RULES = (
         verdict=Verdict.APPLICATION,
         says="A bug of the program (or of one kernel in a library): it touched memory that is not its own.",
         clues=(
+            clue(SUGGESTS, cuda(700)),
             clue(SHOWS, r"an illegal memory access was encountered"),
             clue(SHOWS, r"CUDA_ERROR_ILLEGAL_ADDRESS"),
             clue(SHOWS, r"cudaErrorIllegalAddress"),

@@ -51,6 +51,13 @@ RULES = (
         says="Ollama unloads a model that was not asked for some minutes (keep_alive, 5 by default).",
         clues=(
             clue(
+                0.8,
+                said(
+                    r"after (?:some|a few|several|five|\d+) min\w*.{0,80}(?:empty|unload|gone|no memory|released|disappear|not loaded)"
+                ),
+                seen(r"ollama", r"keep_alive", r"PROCESSOR +"),
+            ),
+            clue(
                 0.85,
                 r"OLLAMA_KEEP_ALIVE[:=]",
                 said(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from anycard.doctor.case import Case
+from anycard.doctor.codes import cuda
 from anycard.doctor.rule import HINTS, PROVES, SHOWS, SUGGESTS, Check, Rule, clue, seen, step
 from anycard.doctor.rules.hardware import RESET, RMA, XID_AUTHORITY, xid
 from anycard.doctor.shapes import Line, Verdict
@@ -29,6 +30,7 @@ RULES = (
         verdict=Verdict.FAULT,
         says="The card's memory had an error that ECC could not correct.",
         clues=(
+            clue(SHOWS, cuda(214)),
             clue(0.93, xid(48, 140, 171, 172)),
             clue(0.93, xid(95)),
             clue(SHOWS, r"uncorrectable ECC error encountered"),

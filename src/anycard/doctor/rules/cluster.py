@@ -247,6 +247,13 @@ RULES = (
         verdict=Verdict.FAULT,
         says="The job never asked for a card, so Slurm gave it none.",
         clues=(
+            clue(
+                0.87,
+                on("slurm"),
+                r"\b(?:srun|salloc|sbatch) (?!.*(?:--gres|--gpus|-G ?\d))",
+                _NO_CARD,
+                unless=(r"#SBATCH .*(?:--gres|--gpus|-G)", r"NoDevFiles"),
+            ),
             clue(0.92, Check(_no_gres_asked), _NO_CARD),
             clue(
                 SHOWS,

@@ -100,7 +100,7 @@ RULES = (
             clue(SHOWS, _MISMATCH),
         ),
         separates="When a reboot does not help, the packages on disk are of two versions (driver-packages-half-upgraded).",
-        explains=("libcuda-driver-mismatch-803", "app-torch-nvml-count-bug"),
+        explains=("libcuda-driver-mismatch-803", "app-torch-nvml-count-bug", "gpu-device-node-permission"),
         mend=(
             step("Restart the machine, or reload the module when nothing uses the card"),
             step(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from anycard.doctor.case import Case
+from anycard.doctor.chips import KEPLER, PASCAL, VOLTA, oldest_card
+from anycard.doctor.codes import cuda
 from anycard.doctor.facts import numbers
 from anycard.doctor.rule import HINTS, PROVES, SHOWS, SUGGESTS, Check, Rule, clue, on, said, seen, step
 from anycard.doctor.shapes import Line, Verdict
 from anycard.doctor.tables import cuda_floor_driver
 
 NO_KERNEL = seen(
+    *cuda(209).expressions,
     r"no kernel image is available for execution",
     r"cudaErrorNoKernelImageForDevice",
     r"CUDA_ERROR_NO_BINARY_FOR_GPU",
@@ -18,6 +21,8 @@ NO_KERNEL = seen(
     r"CUDA error: invalid device function",
 )
 DRIVER_OLD = seen(
+    *cuda(35).expressions,
+    *cuda(222).expressions,
     r"CUDA driver version is insufficient for CUDA runtime version",
     r"NVIDIA driver on your system is too old",
     r"cudaErrorInsufficientDriver",
@@ -74,6 +79,28 @@ def _card_and_build(case: Case) -> tuple[int, list[int], tuple[Line, ...]] | Non
 def _card_older_than_build(case: Case) -> tuple[Line, ...] | None:
     seen_both = _card_and_build(case)
     return seen_both[2] if seen_both and seen_both[0] < min(seen_both[1]) else None
+
+
+def _card_below_every_build(case: Case) -> tuple[Line, ...] | None:
+    """Kepler and older: no build of the last years has code for them. Maxwell to Volta: none for CUDA 13, Maxwell and Pascal none for torch 2.8
+    and later with CUDA 12.8 and later. Source: PyTorch RELEASE.md and CUDA 13 release notes."""
+    card, torch = oldest_card(case), case.fact("torch")
+    tag = torch.value.partition("+cu")[2] if torch else ""
+    for fact in case.facts("capability"):
+        digits = "".join(character for character in fact.value if character.isdigit())
+        if digits and int(digits) < 50:
+            return (fact.line,)
+    if card is None:
+        return None
+    place, fact = card
+    newest = (
+        VOLTA
+        if tag.startswith("13")
+        else PASCAL
+        if tag in ("128", "129") and torch and numbers(torch.value)[:2] >= (2, 8)
+        else KEPLER
+    )
+    return (fact.line, torch.line) if torch and place <= newest else (fact.line,) if place <= newest else None
 
 
 def _card_newer_than_build(case: Case) -> tuple[Line, ...] | None:
@@ -198,6 +225,7 @@ RULES = (
         verdict=Verdict.FAULT,
         says="The card is below the lowest compute capability that this framework build was compiled for.",
         clues=(
+            clue(0.93, NO_KERNEL, Check(_card_below_every_build)),
             clue(PROVES, r"PyTorch no longer supports this GPU because it is too old"),
             clue(PROVES, r"minimum cuda capability supported by this library is"),
             clue(SHOWS, r"GPU.{0,60}is of cuda capability [1-6]\.\d"),

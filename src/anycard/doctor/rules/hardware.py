@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from anycard.doctor.case import Case
+from anycard.doctor.codes import nvml
 from anycard.doctor.rule import ALLOWS, HINTS, PROVES, SHOWS, SUGGESTS, Check, Rule, clue, said, seen, step
 from anycard.doctor.shapes import Line, Verdict
 
@@ -20,7 +21,10 @@ def xid(*codes: int) -> Check:
 
 
 def _too_hot(case: Case) -> tuple[Line, ...] | None:
-    """At the slowdown temperature the card prints, or at 95 C where it prints none."""
+    """At the slowdown temperature the card prints, or at 95 C where it prints none; newer cards print what is left of it."""
+    gone = [fact.line for fact in case.facts("temperature_left") if int(fact.value) <= 0]
+    if gone:
+        return tuple(gone[:2])
     limit = case.fact("slowdown_temperature")
     bound = int(limit.value) if limit else 95
     hot = [fact.line for fact in case.facts("temperature") if int(fact.value) >= bound]
@@ -45,6 +49,7 @@ RULES = (
         verdict=Verdict.FAULT,
         says="The card no longer answers on PCIe: it fell off the bus.",
         clues=(
+            clue(SHOWS, nvml(15)),
             clue(PROVES, xid(79)),
             clue(PROVES, r"has fallen off the bus"),
             clue(PROVES, r"fallen off the bus and is not responding"),

@@ -35,6 +35,11 @@ RULES = (
         verdict=Verdict.FAULT,
         says="The environment brings an older C++ runtime (libstdc++) that the vendor's library cannot use.",
         clues=(
+            clue(
+                PROVES,
+                r"LD_PRELOAD=\S*libstdc\+\+",
+                seen(r"torch\.xpu", r"sycl-ls", r"level_zero", r"ipex|intel_extension"),
+            ),
             clue(0.85, r"conda deactivate", seen(r"sycl-ls", r"torch\.xpu", r"level_zero:gpu")),
             clue(0.93, r"version `?'?(?:GLIBCXX|CXXABI)_[\d.]+'? not found"),
             clue(SHOWS, r"libstdc\+\+\.so\.6.{0,60}(?:version|too old|older|shadow|conda|GLIBCXX|CXXABI)"),

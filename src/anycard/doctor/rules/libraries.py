@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from anycard.doctor.codes import cuda
 from anycard.doctor.rule import HINTS, PROVES, SHOWS, SUGGESTS, Rule, clue, printed, seen, step
 from anycard.doctor.shapes import Verdict
 
@@ -12,6 +13,7 @@ RULES = (
         verdict=Verdict.FAULT,
         says="A cuda-compat libcuda shadows the driver's own, and this kind of card may not use forward compatibility.",
         clues=(
+            clue(PROVES, cuda(804)),
             clue(PROVES, r"forward compatibility was attempted on non supported HW"),
             clue(PROVES, r"CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"),
             clue(PROVES, r"cudaErrorCompatNotSupportedOnDevice"),
@@ -39,6 +41,7 @@ RULES = (
         verdict=Verdict.FAULT,
         says="The libcuda that was loaded does not belong to the running driver.",
         clues=(
+            clue(PROVES, cuda(803)),
             clue(PROVES, r"\bError 803\b"),
             clue(PROVES, r"unsupported display driver / cuda driver combination"),
             clue(PROVES, r"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"),

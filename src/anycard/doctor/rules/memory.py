@@ -126,6 +126,7 @@ RULES = (
         verdict=Verdict.APPLICATION,
         says="The allocator's own settings cause the failure, not a lack of memory.",
         clues=(
+            clue(0.9, r"expandable segments (?:are|is) not (?:compatible|supported)"),
             clue(SHOWS, r"backend:cudaMallocAsync", seen(r"operation not supported", r"cudaErrorNotSupported")),
             clue(
                 0.9,

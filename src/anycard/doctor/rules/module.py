@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from anycard.doctor.case import Case
+from anycard.doctor.codes import nvml
 from anycard.doctor.rule import ALLOWS, HINTS, PROVES, SHOWS, SUGGESTS, Check, Rule, clue, on, printed, said, seen, step
 from anycard.doctor.rules.driver import SMI_FAILED
 from anycard.doctor.shapes import Line, Verdict
@@ -22,6 +23,7 @@ RULES = (
         verdict=Verdict.FAULT,
         says="The running kernel has no NVIDIA module: the kernel was updated and the module was not built for it.",
         clues=(
+            clue(0.75, nvml(9)),
             clue(PROVES, r"Module nvidia(?:\.ko)? not found in directory"),
             clue(PROVES, Check(_running_kernel_without_module)),
             clue(SHOWS, r"modinfo: ERROR: Module nvidia\w* not found", unless=(on("wsl"),)),

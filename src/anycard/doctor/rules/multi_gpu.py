@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from anycard.doctor.codes import cuda
 from anycard.doctor.rule import HINTS, SHOWS, SUGGESTS, Rule, clue, on, seen, step
 from anycard.doctor.shapes import Verdict
 
@@ -65,6 +66,7 @@ RULES = (
         verdict=Verdict.FAULT,
         says="An NVSwitch machine whose fabric manager does not run: CUDA does not initialise.",
         clues=(
+            clue(0.75, cuda(802)),
             clue(0.75, r"system not yet initialized"),
             clue(0.75, r"\bError 802\b"),
             clue(0.75, r"CUDA_ERROR_SYSTEM_NOT_READY"),

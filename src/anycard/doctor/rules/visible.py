@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from anycard.doctor.case import Case
+from anycard.doctor.codes import cuda
 from anycard.doctor.rule import HINTS, PROVES, SHOWS, SUGGESTS, Check, Rule, clue, seen, step
 from anycard.doctor.shapes import Line, Verdict
 
@@ -24,6 +25,7 @@ def _index_outside(case: Case) -> tuple[Line, ...] | None:
 
 
 _ORDINAL = seen(
+    *cuda(101).expressions,
     r"invalid device ordinal",
     r"CUDA_ERROR_INVALID_DEVICE\b",
     r"Attempting to deserialize object on CUDA device \d+ but torch\.cuda\.device_count\(\) is",
@@ -82,6 +84,7 @@ RULES = (
         verdict=Verdict.FAULT,
         says="CUDA_VISIBLE_DEVICES (or its kin) hides every card from the program.",
         clues=(
+            clue(HINTS, cuda(100)),
             clue(0.9, Check(_cuda_hidden), unless=(r"os\.environ\[",)),
             clue(SHOWS, r"(?:HIP|ROCR)_VISIBLE_DEVICES=['\"]?(?:-1|none)?['\"]?$"),
             clue(SHOWS, r"NVIDIA_VISIBLE_DEVICES[=:] ?['\"]?(?:none|void)"),
@@ -221,6 +224,7 @@ RULES = (
         verdict=Verdict.FAULT,
         says="The card's compute mode lets one process in (or none), and one already holds it.",
         clues=(
+            clue(SUGGESTS, cuda(46)),
             clue(
                 PROVES,
                 seen(
