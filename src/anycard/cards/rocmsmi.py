@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from anycard.cards import pci
+from anycard.cards.pciids import shipped_name
 from anycard.cards.seen import Seen, known, number, size
 from anycard.units import MIB
 
@@ -31,7 +32,7 @@ def cards(text: str, *, hygon: bool) -> tuple[Seen, ...] | None:
         (document.get("system") or {}).get("Driver version") if isinstance(document.get("system"), dict) else None
     )
     return tuple(
-        _seen(int(name[4:]), values, driver)
+        _seen(int(name[4:]), values, driver, "1d94" if hygon else "1002")
         for name, values in document.items()
         if re.fullmatch(r"card\d+", name) and isinstance(values, dict) and bool(_HYGON.search(str(values))) is hygon
     )
@@ -55,13 +56,13 @@ def _starts(text: str) -> Iterator[int]:
         yield match.end() - 1
 
 
-def _seen(index: int, values: dict[str, Any], driver: str | None) -> Seen:
+def _seen(index: int, values: dict[str, Any], driver: str | None, vendor: str) -> Seen:
     unique = known(_find(values, "unique id"))
     address = known(_find(values, "pci bus"))
     percent = number(_find(values, "use (%)", but="memory"))
     return Seen(
         index=index,
-        model=_model(values),
+        model=_model(values, vendor),
         uuid=f"GPU-{int(unique, 16):016x}" if unique and re.fullmatch(r"(0x)?[0-9a-fA-F]{1,16}", unique) else None,
         pci_address=pci.normal_address(address),
         memory_bytes=_bytes(values, "vram total memory"),
@@ -70,7 +71,7 @@ def _seen(index: int, values: dict[str, Any], driver: str | None) -> Seen:
         power_w=number(_find(values, "graphics package power (w)", but="max")),
         power_limit_w=number(_find(values, "max graphics package power")) or None,
         utilisation=None if percent is None else percent / 100,
-        architecture=known(_find(values, "gfx version")),
+        architecture=_gfx(known(_find(values, "gfx version"))),
         driver=driver,
     )
 
@@ -90,10 +91,30 @@ def _bytes(values: dict[str, Any], words: str, *, zero: bool = False) -> int | N
     return None
 
 
-def _model(values: dict[str, Any]) -> str:
-    """``Card Series`` is the market name where the tool knows it; with older ones it is ``Device Name``. Numbers are no names."""
-    for key in ("card series", "device name", "card model"):
-        name = known(_find(values, key))
-        if name and not name.startswith("0x"):
+def _model(values: dict[str, Any], vendor: str) -> str:
+    """``Card Series`` is the market name where the tool knows it; else the PCI number knows it better than ``Device Name``, which is often
+    the chip's ("Phoenix3"). "Navi 32 [Radeon RX 7800 XT]" is sold as what stands in brackets. Numbers are no names."""
+    number = str(_find(values, "device id") or _find(values, "gpu id") or "").lower().removeprefix("0x")
+    for name in (
+        _market(_find(values, "card series")),
+        shipped_name(vendor, number),
+        _market(_find(values, "device name")),
+        _market(_find(values, "card model")),
+    ):
+        if name:
             return name
     return ""
+
+
+def _market(value: object) -> str | None:
+    name = known(value)
+    if name is None or name.startswith("0x") or re.search(r"\bx{3,}\b", name):
+        return None
+    sold = re.search(r"\[(.+)\]", name)
+    return sold[1] if sold else name
+
+
+def _gfx(name: str | None) -> str | None:
+    """``gfx1101`` for ``gfx11001``, as rocm-smi 6.2 writes it."""
+    match = re.fullmatch(r"gfx(1\d)(\d)0(\d)", name or "")
+    return f"gfx{match[1]}{match[2]}{match[3]}" if match else name

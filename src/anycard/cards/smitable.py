@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from anycard.cards.pci import normal_address
 from anycard.cards.seen import Seen, known, number, size
@@ -22,8 +23,31 @@ _POWER = re.compile(r"(\d+(?:\.\d+)?)\s*W?\s*/\s*(\d+(?:\.\d+)?)\s*W")
 
 
 def rows(text: str) -> tuple[Seen, ...]:
-    """Every card in the table, in its order; () when there is no table of cards in ``text``."""
-    return tuple(seen for head, body in _blocks(text) if (seen := _seen(head, body)) is not None)
+    """Every card in the table, in its order, with its programs; () when there is no table of cards in ``text``."""
+    running = programs(text)
+    return tuple(
+        replace(seen, processes=None if running is None else running.get(seen.index, ()))
+        for head, body in _blocks(text)
+        if (seen := _seen(head, body)) is not None
+    )
+
+
+def programs(text: str) -> dict[int, tuple[tuple[int, int | None], ...]] | None:
+    """Index of a card -> (pid, bytes) of its programs, from the table whose header has the words PID and Process or Command. None where
+    there is no such table."""
+    found: dict[int, tuple[tuple[int, int | None], ...]] = {}
+    place = None
+    for line in text.splitlines():
+        words = line.strip(" |\t").split()
+        if "PID" in words and re.search(r"(?i)process|command", line):
+            place = words.index("PID")
+        elif place is not None and len(words) > place and words[0].isdigit() and words[place].isdigit():
+            held = re.search(r"\s(\d+)\s*(?:MiB|MB)?$", " ".join(words[place:]))
+            found[int(words[0])] = (
+                *found.get(int(words[0]), ()),
+                (int(words[place]), int(held[1]) * MIB if held else None),
+            )
+    return None if place is None else found
 
 
 def banner(text: str, label: str) -> str | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any
 
-from anycard.cards import pci
+from anycard.cards import kfd, pci
 from anycard.cards.problem import VendorFault
 from anycard.cards.tools import ask_tool
 from anycard.host.host import Host
@@ -136,7 +136,6 @@ def _nvlinks(seen: dict[str, Any], by_index: dict[int, Card | None], ours: dict[
     return found
 
 
-_KFD = "/sys/class/kfd/kfd/topology/nodes"
 _XGMI = 11  # HSA_IOLINKTYPE_XGMI in the kernel's kfd_crat.h
 
 
@@ -146,26 +145,17 @@ def _by_kfd(host: Host, cards: Sequence[Card]) -> _Found:
         return {}
     nodes = {
         node: ours[address]
-        for node in host.list_folder(_KFD) or ()
-        if (address := _kfd_address(_properties(host, f"{_KFD}/{node}/properties"))) in ours
+        for node in kfd.nodes(host)
+        if (address := kfd.address(kfd.properties(host, f"{kfd.NODES}/{node}/properties"))) in ours
     }
     found: _Found = {}
     for node, card in nodes.items():
-        for name in host.list_folder(f"{_KFD}/{node}/io_links") or ():
-            link = _properties(host, f"{_KFD}/{node}/io_links/{name}/properties")
+        for name in host.list_folder(f"{kfd.NODES}/{node}/io_links") or ():
+            link = kfd.properties(host, f"{kfd.NODES}/{node}/io_links/{name}/properties")
             other = nodes.get(str(link.get("node_to")))
             if other is not None and other is not card and link.get("type") == _XGMI:
                 found[_pair(card, other)] = (LinkKind.FABRIC, None)
     return found
-
-
-def _properties(host: Host, path: str) -> dict[str, int]:
-    words = (line.split() for line in (host.read(path).text or "").splitlines())
-    return {pair[0]: int(pair[1]) for pair in words if len(pair) == 2 and pair[1].isdigit()}
-
-
-def _kfd_address(node: dict[str, int]) -> str | None:
-    return pci.of_location(node.get("domain", 0), node.get("location_id", 0)) if node.get("simd_count") else None
 
 
 def _by_npu_smi(host: Host, cards: Sequence[Card]) -> _Found:

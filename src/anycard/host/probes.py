@@ -96,7 +96,7 @@ KEEP_LINES = {
 } | {"/proc/self/mountinfo": re.compile(rb" - cgroup2? ")}
 
 # Unused in programs' device folders otherwise: display and processing controllers, by the first two digits of the PCI class.
-_CARD_CLASSES = ("0x03", "0x12", "0x0b")
+_CARD_CLASSES = ("0x03", "0x12", "0x0b", "0x0780")  # the last: Kunlunxin's
 _PCI_FILES = (
     "vendor", "device", "subsystem_vendor", "subsystem_device", "class", "numa_node", "enable", "power_state", "driver_override",
     "current_link_speed", "current_link_width", "max_link_speed", "max_link_width", "mem_info_vram_total", "mem_info_vram_used",
@@ -108,6 +108,7 @@ _SENSOR_FILES = (
     "pwm1", "fan1_input",
 )  # fmt: skip
 _KFD = "/sys/class/kfd/kfd/topology/nodes"
+_KFD_PROGRAMS = "/sys/class/kfd/kfd/proc"
 _CARD_NODES = re.compile(
     r"nvidia|dri$|kfd$|accel|davinci|devmm_svm|hisi_hdc|mtgpu|cambricon|iluvatar|mxcd|dxg$|vfio$|hl\d|gcu|xpu|biren|dcu|mkfd"
 )
@@ -171,8 +172,15 @@ def _look_at_pci(host: RecordingHost) -> None:
 def _look_at_kfd(host: RecordingHost) -> None:
     for node in host.list_folder(_KFD) or ():
         host.read(f"{_KFD}/{node}/properties")
+        host.read(f"{_KFD}/{node}/gpu_id")
         for link in host.list_folder(f"{_KFD}/{node}/io_links") or ():
             host.read(f"{_KFD}/{node}/io_links/{link}/properties")
+    for pid in host.list_folder(_KFD_PROGRAMS) or ():
+        for name in host.list_folder(f"{_KFD_PROGRAMS}/{pid}") or ():
+            if name.startswith("vram_"):
+                host.read(f"{_KFD_PROGRAMS}/{pid}/{name}")
+        if pid.isdigit():
+            host.process(int(pid))
 
 
 def _look_at_software_devices(host: RecordingHost) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from anycard.cards import drm, pci, rocmsmi
+from anycard.cards import drm, kfd, pci, rocmsmi
 from anycard.cards.pciids import name_of
 from anycard.cards.problem import VendorFault
 from anycard.cards.seen import Seen, known, number, size
@@ -17,7 +17,6 @@ from anycard.units import GIB, MIB
 
 VENDOR = "amd"
 PCI_VENDOR = "1002"
-_KFD = "/sys/class/kfd/kfd/topology/nodes"
 
 
 def find(host: Host) -> tuple[Card, ...]:
@@ -30,6 +29,7 @@ def find(host: Host) -> tuple[Card, ...]:
     except VendorFault:
         told = {}
     numbers = _kfd(host)
+    running = kfd.programs(host)
     version = (host.read("/sys/module/amdgpu/version").text or "").strip() or None
     cards = []
     for at, device in enumerate(seen_devices):
@@ -40,6 +40,7 @@ def find(host: Host) -> tuple[Card, ...]:
             index=index,
             architecture=gfx or (said.architecture if said else None),
             driver=version or (said.driver if said else None),
+            processes=None if running is None else running.get(device.address, ()),
         )
         if said is not None:
             seen = replace(seen, model=said.model or seen.model, memory_bytes=seen.memory_bytes or said.memory_bytes)
@@ -94,17 +95,12 @@ def _kfd(host: Host) -> dict[str, tuple[int, str | None]]:
     mode) has a node for each, and is known by the first."""
     found: dict[str, tuple[int, str | None]] = {}
     count = 0
-    for node in sorted(host.list_folder(_KFD) or (), key=lambda name: int(name) if name.isdigit() else -1):
-        text = host.read(f"{_KFD}/{node}/properties").text or ""
-        values = {
-            words[0]: int(words[1])
-            for line in text.splitlines()
-            if len(words := line.split()) == 2 and words[1].isdigit()
-        }
-        if not values.get("simd_count"):
+    for node in kfd.nodes(host):
+        values = kfd.properties(host, f"{kfd.NODES}/{node}/properties")
+        address = kfd.address(values)
+        if address is None:
             continue  # a processor
         target = values.get("gfx_target_version", 0)
-        address = pci.of_location(values.get("domain", 0), values.get("location_id", 0))
         gfx = f"gfx{target // 10000}{target // 100 % 100:x}{target % 100:x}" if target else None
         found.setdefault(address, (count, gfx))
         count += 1

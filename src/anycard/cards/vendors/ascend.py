@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 
 from anycard.cards import pci
+from anycard.cards.problem import VendorFault
 from anycard.cards.seen import Seen, known, number, size
 from anycard.cards.tools import Said, ask_tool
 from anycard.host.host import Host
@@ -39,11 +40,18 @@ def _seen(host: Host) -> tuple[Seen, ...]:
         if re.search(r"npu-smi", said.text) and said.exit_code == 0:
             return ()  # its own table, and nothing in it
         raise said.not_understood()
-    names = _names(ask_tool(host, VENDOR, ("npu-smi", "info", "-m")))
+    names = _mapped(host)
     programs = _programs(said.text)
     version = re.search(r"Version:\s*(\d[\w.]*)", said.text)
     return tuple(
-        _finished(seen, place, at, names.get(place), programs.get(place, ()), version[1] if version else None)
+        _finished(
+            seen,
+            place,
+            at,
+            names.get(place),
+            None if programs is None else programs.get(place, ()),
+            version[1] if version else None,
+        )
         for at, (place, seen) in enumerate(chips.items())
     )
 
@@ -56,7 +64,7 @@ def _finished(
     place: _Place,
     at: int,
     mapped: tuple[int | None, str] | None,
-    programs: tuple[tuple[int, int | None], ...],
+    programs: tuple[tuple[int, int | None], ...] | None,
     version: str | None,
 ) -> Seen:
     """``npu-smi info -m`` knows the logical id, by which programs ask for a chip, and the full name; the table has the physical id, by
@@ -165,6 +173,14 @@ def _health(word: str) -> tuple[Health, Text | None]:
 _NOT_OK = N_("npu-smi calls this card {word}. To see why: npu-smi info -t health -i NPU; then look at dmesg.")
 
 
+def _mapped(host: Host) -> dict[_Place, tuple[int | None, str]]:
+    """Nothing where the tool hangs on this question: the cards are known already."""
+    try:
+        return _names(ask_tool(host, VENDOR, ("npu-smi", "info", "-m")))
+    except VendorFault:
+        return {}
+
+
 def _names(said: Said | None) -> dict[_Place, tuple[int | None, str]]:
     """``npu-smi info -m``: place -> (logical id, name). Lines for the Mcu have no logical id and are passed over."""
     found: dict[_Place, tuple[int | None, str]] = {}
@@ -175,7 +191,10 @@ def _names(said: Said | None) -> dict[_Place, tuple[int | None, str]]:
     return found
 
 
-def _programs(text: str) -> dict[_Place, tuple[tuple[int, int | None], ...]]:
+def _programs(text: str) -> dict[_Place, tuple[tuple[int, int | None], ...]] | None:
+    """None where the table of programs is missing (older layouts) or cut off."""
+    if "Process id" not in text:
+        return None
     found: dict[_Place, tuple[tuple[int, int | None], ...]] = {}
     for line in text.splitlines():
         match = re.match(r"\|\s*(\d+)\s+(\d+)\s*\|\s*(\d+)\s*\|[^|]*\|\s*(\d+)\s*\|", line.strip())

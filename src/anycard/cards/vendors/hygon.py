@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from anycard.cards import drm, pci, rocmsmi
+from anycard.cards import drm, kfd, pci, rocmsmi
 from anycard.cards.seen import Seen
 from anycard.cards.tools import ask_tool
 from anycard.host.host import Host
@@ -33,8 +33,14 @@ def _seen(host: Host) -> tuple[Seen, ...]:
             continue
         cards = rocmsmi.cards(said.text, hygon=True)
         if cards:
+            running = kfd.programs(host)
             return tuple(
-                replace(seen, model=_model(seen.model), device_nodes=("/dev/kfd", "/dev/mkfd", *_nodes(host, seen)))
+                replace(
+                    seen,
+                    model=_model(seen.model),
+                    device_nodes=("/dev/kfd", "/dev/mkfd", *_nodes(host, seen)),
+                    processes=None if running is None else running.get(seen.pci_address or "", ()),
+                )
                 for seen in cards
             )
         if cards is None:

@@ -46,9 +46,23 @@ def _seen(host: Host) -> tuple[Seen, ...]:
 
 
 def _whole(rows: tuple[Seen, ...]) -> tuple[Seen, ...]:
-    """Virtual functions (``P800 VF``) are left out beside the card that they are parts of: its memory would count twice."""
+    """Virtual functions (``P800 VF``) are left out beside the card that they are parts of: its memory would count twice. Their programs
+    are the card's."""
     boards = {_board(seen) for seen in rows if not seen.model.endswith(" VF")}
-    return tuple(seen for seen in rows if not seen.model.endswith(" VF") or _board(seen) not in boards)
+    parts = [seen for seen in rows if seen.model.endswith(" VF") and _board(seen) in boards]
+    return tuple(
+        replace(
+            seen, processes=(*(seen.processes or ()), *_programs(seen, parts)) if seen.processes is not None else None
+        )
+        for seen in rows
+        if seen not in parts
+    )
+
+
+def _programs(card: Seen, parts: list[Seen]) -> tuple[tuple[int, int | None], ...]:
+    if card.model.endswith(" VF"):
+        return ()
+    return tuple(one for part in parts if _board(part) == _board(card) for one in part.processes or ())
 
 
 def _board(seen: Seen) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
-from anycard.cards import pci
+from anycard.cards import pci, smitable
 from anycard.cards.seen import Seen, known, number
 from anycard.cards.tools import ask_tool
 from anycard.host.host import Host
@@ -38,9 +39,13 @@ def _seen(host: Host) -> tuple[Seen, ...]:
     cards = [match for match in _CARD.finditer(said.text) if match["bus"]]
     if not cards and not driver:
         raise said.not_understood()
+    running = smitable.programs(said.text)
     ends = [match.start() for match in cards[1:]] + [len(said.text)]
     return tuple(
-        _card(match, said.text[match.end() : end], driver[1] if driver else None)
+        replace(
+            _card(match, said.text[match.end() : end], driver[1] if driver else None),
+            processes=None if running is None else running.get(int(match["index"]), ()),
+        )
         for match, end in zip(cards, ends, strict=False)
     )
 
