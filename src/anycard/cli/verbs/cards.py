@@ -16,7 +16,7 @@ from anycard.cli.session import session
 from anycard.cli.tables import table
 from anycard.i18n import _
 
-_LOOK_S = 3.0  # whatever hangs, the rest is shown after so long
+_LOOK_S = 2.6  # whatever hangs, the rest is shown 3 s after the command was given
 
 
 def cards(
