@@ -67,14 +67,39 @@ L: driver=../../../../bus/pci/drivers/ast
 """
 
 
-def under(tmp_path: Path, *argv: str) -> str:
+# Cards that are asked through their makers' tools.
+BY_TOOL = r"""
+P: /devices/pci0000:00/0000:00:01.0/0000:0e:00.0
+E: SUBSYSTEM=pci
+A: class=0x030200\n
+A: vendor=0x9999\n
+A: device=0x0a01\n
+L: driver=../../../../bus/pci/drivers/metax
+
+P: /devices/pci0000:00/0000:00:02.0/0000:98:00.0
+E: SUBSYSTEM=pci
+A: class=0x120000\n
+A: vendor=0x1e3e\n
+A: device=0x0002\n
+L: driver=../../../../bus/pci/drivers/iluvatar
+
+P: /devices/pci0000:00/0000:00:03.0/0000:c1:00.0
+E: SUBSYSTEM=pci
+A: class=0x120000\n
+A: vendor=0x19e5\n
+A: device=0xd802\n
+L: driver=../../../../bus/pci/drivers/devdrv_device_driver
+"""
+
+
+def under(tmp_path: Path, *argv: str, machine: str = MACHINE, path: str | None = None) -> str:
     description = tmp_path / "machine.umockdev"
-    description.write_text(MACHINE.lstrip())
+    description.write_text(machine.lstrip())
     env = {name: value for name, value in os.environ.items() if name not in ("LD_LIBRARY_PATH", "NVML_STANDIN")}
     command = [str(UMOCKDEV), "-d", str(description), "--", sys.executable, *argv]
-    ran = subprocess.run(
-        command, env={**env, "ANYCARD_HOME": str(tmp_path)}, capture_output=True, text=True, check=True
-    )
+    env["ANYCARD_HOME"] = str(tmp_path)
+    env["PATH"] = f"{path}:{env['PATH']}" if path else env["PATH"]
+    ran = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
     return ran.stdout
 
 
@@ -103,4 +128,46 @@ def test_its_readings(tmp_path: Path) -> None:
     )
     said = under(tmp_path, "-c", program)
     for value in ("utilisation=0.37", "temperature_c=45.0", "power_w=53.0", "fan=None", "power_limit_w=None"):
+        assert value in said
+
+
+def test_a_tool_that_hangs_is_named_and_the_rest_is_shown(tmp_path: Path) -> None:
+    """The whole command, on a machine with three makers' cards: one tool sleeps, one fails in another language, one answers."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    answer = (Path(__file__).parent / "outputs" / "ixsmi.txt").read_text().split("| 1    Iluvatar")[0]
+    (tools / "answer.txt").write_text(answer)
+    for name, body in (
+        ("mx-smi", "exec sleep 600"),
+        ("ixsmi", f"cat {tools / 'answer.txt'}"),
+        ("npu-smi", "echo dcmi 模块初始化失败 >&2; exit 255"),
+    ):
+        (tools / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tools / name).chmod(0o755)
+    seen = json.loads(under(tmp_path, "-m", "anycard", "cards", "--json", machine=BY_TOOL, path=str(tools)))
+    cards = {card["vendor"]: card for card in seen["cards"]}
+    assert {vendor: card["health"] for vendor, card in cards.items()} == {
+        "cpu": "ok",
+        "iluvatar": "ok",
+        "metax": "unreachable",
+        "ascend": "unreachable",
+    }
+    assert cards["iluvatar"]["memory_bytes"] == 32 << 30
+    assert (cards["metax"]["model"], cards["ascend"]["model"]) == ("MetaX C500", "Ascend 910B")
+    problems = {problem["vendor"]: problem["reason"] for problem in seen["problems"]}
+    assert set(problems) == {"metax", "ascend"}
+    assert "mx-smi did not answer" in problems["metax"]
+    assert "255" in problems["ascend"] and "模块初始化失败" in problems["ascend"]
+    assert cards["metax"]["health_reason"] == problems["metax"]
+
+
+def test_the_sampler_reads_it(tmp_path: Path) -> None:
+    """The readings of the platform, on the described sysfs: opened once and read twice, as the daemon does."""
+    program = (
+        "from anycard.host.clock import now; from anycard.host.live import LiveHost;"
+        "from anycard.cards.readings import reader_of;"
+        "amd = reader_of('amd', LiveHost()); amd.look(now()); print(amd.look(now()).readings[0])"
+    )
+    said = under(tmp_path, "-c", program)
+    for value in ("utilisation=0.37", "memory_used_bytes=27856896", "temperature_c=45.0", "power_w=53.0", "fan=None"):
         assert value in said

@@ -178,10 +178,21 @@ def test_programs_ask_for_an_ascend_chip_by_its_logical_id(machine: MakeHost) ->
     assert (card.index, card.device_nodes) == (0, ("/dev/davinci4",))
 
 
+def test_a_mapping_that_hangs_takes_no_chip_away(machine: MakeHost) -> None:
+    argv = ("npu-smi", "info", "-m")
+    host = machine({"npu-smi info": "npu-910c.txt", " ".join(argv): CommandResult(argv, None, timed_out=True)})
+    assert [(card.index, card.model) for card in ascend.find(host)] == [(0, "Ascend910"), (1, "Ascend910")]
+
+
 def test_rocm_smi_where_amd_smi_is_not(machine: MakeHost) -> None:
     big, small = amd.find(machine({f"rocm-smi {ROCM}": "rocm-two.json"}))
     assert (big.model, big.uuid, big.architecture) == ("Radeon RX 7800 XT", "GPU-5c88007d760374f3", "gfx1101")
-    assert (small.model, small.uuid, small.memory_bytes, small.pci_address) == ("Phoenix3", None, None, "0000:c4:00.0")
+    assert (small.model, small.uuid, small.memory_bytes, small.pci_address) == (
+        "Radeon 780M",
+        None,
+        None,
+        "0000:c4:00.0",
+    )
     assert big.driver == "6.10.5"
 
 
