@@ -130,7 +130,8 @@ def test_vision_models_count_their_tower():
         "vision_config": {"hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 64},
     }
     plain = shape_from_config(LLAMA)
-    assert shape_from_config(config).params - plain.params == 2 * (4 * 32 * 32 + 2 * 32 * 64)
+    blocks, projector = 2 * (4 * 32 * 32 + 2 * 32 * 64), 32 * 64 + 64 * 64
+    assert shape_from_config(config).params - plain.params == blocks + projector
 
 
 @pytest.mark.parametrize(
