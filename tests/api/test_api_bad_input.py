@@ -32,7 +32,6 @@ def refused(answer) -> bool:
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
-        ("GET", "/", 404),
         ("GET", "/v1/nothing", 404),
         ("DELETE", "/v1/jobs", 405),
         ("GET", "/v1/jobs?limit=-1", 422),
