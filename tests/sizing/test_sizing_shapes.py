@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from anycard.errors import NotFoundError
 from anycard.sizing.cache import cache_bytes
-from anycard.sizing.config import ConfigError, scheme_from_config, shape_from_config
+from anycard.sizing.config import ConfigError, shape_from_config
 from anycard.sizing.files import known_models, load_model
 from anycard.sizing.headers_only import shape_from_tensors
 from anycard.sizing.quantization import names, scheme
 from anycard.sizing.shape import shape_from_sizes
+from anycard.sizing.weight_format import scheme_from_config
 from anycard.sizing.weights import Tensor, weights_from_shape
 
 # Published on the model cards, billions: total and, for mixtures of experts, active.
@@ -168,6 +169,20 @@ def test_any_config_is_a_shape_or_a_config_error(change):
     assert shape.params > 0
 
 
+def _compressed(weights):
+    return {
+        "quantization_config": {
+            "quant_method": "compressed-tensors",
+            "config_groups": {"group_0": {"weights": weights}},
+        }
+    }
+
+
+def test_smaller_groups_cost_more():
+    small = {"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 32}}
+    assert scheme_from_config(small).linear_bytes == 0.5 + 2 / 32 + 0.5 / 32
+
+
 @pytest.mark.parametrize(
     ("config", "name"),
     [
@@ -185,6 +200,21 @@ def test_any_config_is_a_shape_or_a_config_error(change):
             "nf4-dq",
         ),
         ({"quantization_config": {"quant_method": "mxfp4"}}, "mxfp4"),
+        ({"quantization_config": {"quant_method": "gptq", "bits": 3, "group_size": 128}}, "gptq-int3"),
+        ({"quantization_config": {"quant_method": "fbgemm_fp8"}}, "fp8"),
+        ({"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}}, "nvfp4"),
+        (
+            {"quantization_config": {"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 4}}}},
+            "gptq-int4",
+        ),
+        (_compressed({"num_bits": 8, "type": "float"}), "fp8"),
+        (_compressed({"num_bits": 8, "type": "int", "strategy": "channel"}), "int8"),
+        (_compressed({"num_bits": 4, "type": "int", "group_size": 128}), "gptq-int4"),
+        (_compressed({"num_bits": 4, "type": "float", "group_size": 16}), "nvfp4"),
+        ({"quantization": {"group_size": 64, "bits": 4}}, "mlx-4bit"),
+        ({"text_config": {"dtype": "float16"}}, "fp16"),
+        ({"quantization_config": {"quant_method": "gptq", "bits": [], "group_size": "x"}}, "gptq-int4"),
+        ({"quantization_config": {"quant_method": 4, "config_groups": {"g": 5}}}, "bf16"),
         ({"torch_dtype": "float32"}, "fp32"),
         ({"torch_dtype": "strange"}, "bf16"),
         ({}, "bf16"),

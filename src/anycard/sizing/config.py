@@ -11,11 +11,10 @@ from anycard.sizing.fields import LAYERS_MAX, ConfigError, Fields
 from anycard.sizing.layers import STATE_SPACE_ONLY, Mixer, mixers
 from anycard.sizing.mixing import Heads, mixer_params, mixer_state
 from anycard.sizing.mlps import ACTIVE, EXPERTS, mlps
-from anycard.sizing.quantization import Scheme, scheme
 from anycard.sizing.shape import CacheGroup, ModelShape
 from anycard.sizing.vision import vision_params
 
-__all__ = ["ConfigError", "scheme_from_config", "shape_from_config"]
+__all__ = ["ConfigError", "shape_from_config"]
 
 # Families whose MLP has two matrices; every other one of today is gated with three.
 _TWO_MATRICES = frozenset(
@@ -248,31 +247,3 @@ def _cache(read: Fields, kinds: tuple[Mixer, ...], heads: Heads) -> tuple[CacheG
 
 # Llama 3.2 Vision: four tiles of 40 x 40 patches and a class token (mllama, image_size 560, patch_size 14)
 _IMAGE_TOKENS = 4 * 1601
-
-
-def scheme_from_config(config: Mapping[str, Any], default: str = "bf16") -> Scheme:
-    """The weight format that ``quantization_config`` (or ``torch_dtype``) declares."""
-    quantization = config.get("quantization_config")
-    if isinstance(quantization, Mapping):
-        method = str(quantization.get("quant_method", "")).lower()
-        bits = quantization.get("bits", quantization.get("w_bit", 4))
-        if method == "fp8" or "fp8" in str(quantization.get("fmt", "")).lower():
-            return scheme("fp8")
-        if method == "mxfp4":
-            return scheme("mxfp4")
-        if method == "bitsandbytes":
-            if quantization.get("load_in_8bit"):
-                return scheme("int8")
-            return scheme("nf4-dq" if quantization.get("bnb_4bit_use_double_quant") else "nf4")
-        if method in ("gptq", "awq", "compressed-tensors", "auto-round"):
-            return scheme("gptq-int8" if bits == 8 else "awq-int4" if method == "awq" else "gptq-int4")
-    text = config.get("text_config")
-    dtype = (
-        config.get("torch_dtype")
-        or config.get("dtype")
-        or (text.get("torch_dtype") if isinstance(text, Mapping) else None)
-    )
-    try:
-        return scheme(str(dtype or default))
-    except KeyError:
-        return scheme(default)

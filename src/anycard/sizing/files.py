@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from anycard.cards.specs import rows
 from anycard.errors import NotFoundError
 from anycard.sizing.cardspec import CardSpec, find_card, parse_card_rows
-from anycard.sizing.config import ConfigError, scheme_from_config, shape_from_config
+from anycard.sizing.config import ConfigError, shape_from_config
 from anycard.sizing.diffusion import Component
 from anycard.sizing.gguf_header import read_gguf_header
 from anycard.sizing.gguf_shape import shape_from_gguf, weights_from_gguf
@@ -24,6 +24,7 @@ from anycard.sizing.quantization import Scheme, scheme
 from anycard.sizing.safetensors_header import read_safetensors_header
 from anycard.sizing.shape import ModelShape
 from anycard.sizing.source import damaged, truncated
+from anycard.sizing.weight_format import scheme_from_config
 from anycard.sizing.weights import Tensor, Weights, weights_from_shape, weights_from_tensors
 
 _CONFIG_MAX = 32 * 1024 * 1024

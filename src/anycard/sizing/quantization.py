@@ -101,7 +101,7 @@ class Scheme:
     file_format: str = "safetensors"
 
 
-def _grouped(bits: int, group: int = 128) -> float:
+def grouped(bits: int, group: int = 128) -> float:
     """GPTQ and AWQ: packed integers, and one FP16 scale and one packed zero point per group."""
     return bits / 8 + 2 / group + bits / 8 / group
 
@@ -146,16 +146,18 @@ _SCHEMES: dict[str, Scheme] = {
     "fp16": Scheme("fp16", 2.0, 2.0),
     # block-wise FP8: one scale per 128 x 128 block; checkpoints of tied models (Qwen3) store lm_head again
     "fp8": Scheme("fp8", 1.0 + 4 / 128**2, 2.0, unties=True),
-    "gptq-int8": Scheme("gptq-int8", _grouped(8), 2.0, packed=True),
-    "gptq-int4": Scheme("gptq-int4", _grouped(4), 2.0, packed=True),
+    "gptq-int8": Scheme("gptq-int8", grouped(8), 2.0, packed=True),
+    "gptq-int4": Scheme("gptq-int4", grouped(4), 2.0, packed=True),
     # AutoAWQ's fused attention keeps a complex64 rotary table in each layer (awq/modules/fused/attn.py, class RoPE)
-    "awq-int4": Scheme("awq-int4", _grouped(4), 2.0, fused_rotary=True),
+    "awq-int4": Scheme("awq-int4", grouped(4), 2.0, fused_rotary=True),
     # bitsandbytes: 4 bits and an FP32 absmax per 64; -dq quantises the absmax to 8 bits with an FP32 per 256 of them
     "nf4": Scheme("nf4", 0.5 + 4 / 64, 2.0, packed=True),
     "nf4-dq": Scheme("nf4-dq", 0.5 + 1 / 64 + 4 / (64 * 256), 2.0, packed=True),
     "int8": Scheme("int8", 1.0, 2.0, packed=True),
     # blocks of 32 4-bit values and an 8-bit exponent (OCP microscaling; the experts of gpt-oss)
     "mxfp4": Scheme("mxfp4", 17 / 32, 2.0),
+    # blocks of 16 4-bit values and an FP8 scale
+    "nvfp4": Scheme("nvfp4", 0.5 + 1 / 16, 2.0),
 }
 _ALIASES = {
     "f32": "fp32",
