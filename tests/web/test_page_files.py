@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from anycard.errors import NotFoundError
 from anycard.jobs import logparts, outputs
 from anycard.jobs.logparts import Kind
+from anycard.web.pages.job import expected_end
 
 STEPS = [b"..", b".", b"", b"a.txt", b"deep", b"er", b"b.bin", b"out", b"secret", b"link"]
 PIECES = st.lists(
@@ -277,3 +278,18 @@ def test_a_log_of_100_mb_is_read_by_its_end(cli, visitor):
     assert part["lines"][-2][0] == "<i>last</i>"
     assert visitor.ask(f"/jobs/{job}/log/0?before={part['start']}").json["end"] == part["start"]
     assert [hit[1] for hit in visitor.ask(f"/jobs/{job}/log/0/find?q=LAST").json["hits"]] == ["<i>last</i>"]
+
+
+@pytest.mark.parametrize(
+    ("open_items", "done", "state", "held", "expected"),
+    [
+        ((40, 10), 50, "running", False, "1970-01-01T00:03:20.000Z"),  # half of it in 100 s
+        ((96, 4), 0, "running", False, None),
+        ((40, 10), 50, "running", True, None),
+        ((0, 0), 10, "succeeded", False, None),
+    ],
+)
+def test_the_end_is_told_by_the_pace_so_far(open_items, done, state, held, expected):
+    counts = {"queued": open_items[0], "running": open_items[1], "succeeded": done, "failed": 0, "cancelled": 0}
+    job = {"counts": counts, "state": state, "held": held, "started_at": "1970-01-01T00:00:00.000Z"}
+    assert expected_end(job, 100.0) == expected

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from anycard.errors import ForbiddenError, NotFoundError, UsageError
+from anycard.host.clock import now
+from anycard.i18n import words
 from anycard.jobs.readingsviews import span_json
 from anycard.jobs.report.making import job_report
+from anycard.model.instant import rfc3339
 from anycard.web.pages.cards import CHART_COLUMNS
 from anycard.web.render import page, see_other
 from anycard.web.visit import Visit, visit
@@ -19,6 +24,7 @@ router = APIRouter()
 GRID_ITEMS = 1000  # squares on one page
 _FAILED_ROWS = 20
 _EVENT_ROWS = 100
+_ENOUGH = 5  # items that are over, before their pace says anything
 
 
 @router.get("/jobs/{ref}")
@@ -28,7 +34,14 @@ async def job(request: Request, ref: str, item: int | None = None, attempt: int 
     if str(found["id"]) != ref:
         return see_other(f"/jobs/{found['id']}")
     mine = await _mine(who, found["id"])
-    context: dict[str, Any] = {"job": found, "mine": mine, "item": None, "shown": None, "attempt": attempt}
+    context: dict[str, Any] = {
+        "job": found,
+        "end": expected_end(found, now().utc_s),
+        "mine": mine,
+        "item": None,
+        "shown": None,
+        "attempt": attempt,
+    }
     if mine:
         context |= await _items(who, found) | await _failed(who, found)
         chosen = item if item is not None else _first(found, context)
@@ -43,7 +56,13 @@ async def job(request: Request, ref: str, item: int | None = None, attempt: int 
 async def head(request: Request, ref: str) -> Response:
     who = visit(request)
     found = await who.jobs.job(ref, who.caller.user)
-    return page(request, "parts/job_head.html", job=found, mine=await _mine(who, found["id"]))
+    return page(
+        request,
+        "parts/job_head.html",
+        job=found,
+        end=expected_end(found, now().utc_s),
+        mine=await _mine(who, found["id"]),
+    )
 
 
 @router.get("/jobs/{ref}/items")
@@ -154,6 +173,16 @@ async def _one(who: Visit, job_id: int, item: int) -> dict[str, Any] | None:
         return None  # the job's setup: it is no item
     found = await who.jobs.items(str(job_id), who.caller, state=None, limit=1, cursor=str(item - 1) if item else None)
     return found["items"][0] if found["items"] and found["items"][0]["item"] == item else None
+
+
+def expected_end(job: Mapping[str, Any], at: float) -> str | None:
+    """When a batch is over if it goes on as it went so far (RFC 3339): so many items in so much time. None before _ENOUGH items are."""
+    done = words.done(job["counts"])
+    left = job["counts"]["queued"] + job["counts"]["running"]
+    if job["state"] != "running" or job["held"] or done < _ENOUGH or not left:
+        return None
+    began = datetime.fromisoformat(job["started_at"]).timestamp()
+    return rfc3339(at + (at - began) / done * left)
 
 
 def _number(given: str | None) -> int | None:
