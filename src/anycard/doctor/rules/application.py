@@ -53,6 +53,7 @@ RULES = (
         verdict=Verdict.APPLICATION,
         says="The framework miscounts cards through NVML; the cards are fine.",
         clues=(
+            clue(0.92, r"torch\.cuda\.is_available\(\) True", r"torch\.cuda\.device_count\(\) = 0"),
             clue(0.85, r"_cuda_getDeviceCount\(\)", r"device_count\(\)"),
             clue(SHOWS, r"device >= 0 && device < num_gpus"),
             clue(SHOWS, r"INTERNAL ASSERT FAILED at .*CUDAContext\.cpp"),

@@ -284,12 +284,16 @@ RULES = (
                 seen(
                     r"torch[-= ]+\d\S*\+(?:cpu|cu\d+)",
                     r"torch is a CPU build",
-                    r"torch\.xpu(?:\.is_available\(\))? (?:is |returns )?(?:unavailable|False)",
                     r"no attribute 'xpu'",
                     r"Torch not compiled with XPU enabled",
                     r"overw(?:rote|ritten)",
                 ),
                 unless=(r"version\.hip",),
+            ),
+            clue(
+                0.6,
+                r"torch\.xpu(?:\.is_available\(\))? (?:is |returns )?(?:unavailable|False)",
+                unless=(r"libstdc\+\+", r"GLIBCXX"),
             ),
             clue(SHOWS, r"Torch not compiled with XPU enabled"),
             clue(SHOWS, r"PyTorch (?:was|is) not (?:compiled|built) with (?:support for )?(?:XPU|SYCL)"),
