@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from anycard.errors import NotFoundError
+from anycard.errors import ForbiddenError, NotFoundError
 from anycard.host.clock import now
 from anycard.jobs import logparts
 from anycard.jobs.dispatch import Watcher
@@ -62,8 +62,9 @@ class _Cards:
 class _Job:
     """``job:41``: {state, counts, items: [[number, state] that changed] or null for many}."""
 
-    def __init__(self, hub: Hub, job: Mapping[str, Any], mark: str) -> None:
+    def __init__(self, hub: Hub, job: Mapping[str, Any], mark: str, *, mine: bool) -> None:
         self._hub = hub
+        self._mine = mine  # of somebody else's job the items are not told
         self._id = job["id"]
         self._watcher: Watcher = hub.services.dispatcher.watch(self._id)
         # Of an open job it is not known what changed since the page was made, nor of any since a page that was away looked.
@@ -77,8 +78,8 @@ class _Job:
         self._missed = False
         jobs = self._hub.services.jobs
         job = await jobs.job(self._id)
-        items: list[tuple[int, str]] | None = None
-        if not missed and len(changed) <= _MANY_ITEMS:
+        items: list[tuple[int, str]] | None = None if self._mine else []
+        if self._mine and not missed and len(changed) <= _MANY_ITEMS:
             items = await jobs.item_states(self._id, changed)
         return [{"state": job["state"], "counts": job["counts"], "items": items}]
 
@@ -151,7 +152,13 @@ async def _cards(hub: Hub, who: Session, argument: str, mark: str) -> Topic:
 
 
 async def _job(hub: Hub, who: Session, argument: str, mark: str) -> Topic:
-    return _Job(hub, await hub.services.jobs.job(argument), mark)
+    jobs = hub.services.jobs
+    job = await jobs.job(argument, who.user)
+    try:
+        await jobs.own(job["id"], who)
+    except ForbiddenError:
+        return _Job(hub, job, mark, mine=False)
+    return _Job(hub, job, mark, mine=True)
 
 
 async def _log(hub: Hub, who: Session, argument: str, mark: str) -> Topic:
