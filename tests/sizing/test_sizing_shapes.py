@@ -10,11 +10,11 @@ from anycard.errors import NotFoundError
 from anycard.sizing.cache import cache_bytes
 from anycard.sizing.config import ConfigError, shape_from_config
 from anycard.sizing.files import known_models, load_model
-from anycard.sizing.headers_only import shape_from_tensors
+from anycard.sizing.headers_only import reconciled, shape_from_tensors
 from anycard.sizing.quantization import names, scheme
 from anycard.sizing.shape import shape_from_sizes
 from anycard.sizing.weight_format import scheme_from_config
-from anycard.sizing.weights import Tensor, weights_from_shape
+from anycard.sizing.weights import Tensor, census, parameter_count, weights_from_shape
 
 # Published on the model cards, billions: total and, for mixtures of experts, active.
 PUBLISHED = {
@@ -280,3 +280,55 @@ def test_shape_from_tensor_names_alone():
 def test_an_unknown_architecture_says_so():
     tensors = [Tensor("wte.weight", "F32", (1000, 64), 256_000), Tensor("h.0.mystery", "F32", (64, 64), 16384)]
     assert not shape_from_tensors(tensors, "m").known
+
+
+def _block(layer, kv=32, hidden=64):
+    sizes = {"self_attn.q_proj": (hidden, hidden), "self_attn.k_proj": (kv, hidden), "self_attn.v_proj": (kv, hidden)}
+    sizes |= {"self_attn.o_proj": (hidden, hidden), "mlp.gate_proj": (128, hidden), "mlp.up_proj": (128, hidden)}
+    sizes |= {"mlp.down_proj": (hidden, 128)}
+    return [
+        Tensor(f"model.layers.{layer}.{name}.weight", "BF16", dims, 2 * dims[0] * dims[1])
+        for name, dims in sizes.items()
+    ]
+
+
+def _tensors(n_layer=4, kv=32):
+    table = Tensor("model.embed_tokens.weight", "BF16", (100, 64), 12_800)
+    return [table, *(tensor for layer in range(n_layer) for tensor in _block(layer, kv))]
+
+
+def test_tensors_that_agree_leave_the_configuration_as_it_is():
+    shape = reconciled(shape_from_config(LLAMA), census(_tensors()))
+    assert shape.known and shape.tied  # no head is stored
+    assert shape.cache == shape_from_config(LLAMA).cache
+    assert shape.linear_params == 4 * (2 * 64 * 64 + 2 * 32 * 64 + 3 * 64 * 128)
+
+
+@pytest.mark.parametrize(("n_layer", "kv"), [(8, 32), (4, 64)])
+def test_tensors_are_believed_over_a_configuration_that_they_contradict(n_layer, kv):
+    shape = reconciled(shape_from_config(LLAMA), census(_tensors(n_layer, kv)))
+    assert not shape.known
+    assert cache_bytes(shape, 1) == n_layer * 2 * kv * 2
+
+
+def test_a_vision_tower_keeps_no_cache():
+    tower = [
+        Tensor(f"vision_tower.blocks.{n}.attn.{m}_proj.weight", "BF16", (48, 48), 4608) for n in (0, 1) for m in "kv"
+    ]
+    assert reconciled(shape_from_config(LLAMA), census([*_tensors(), *tower])).known
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "dims", "bits", "weights"),
+    [
+        ("h.0.q_proj.qweight", "I32", (8, 64), 4, 8 * 8 * 64),
+        ("h.0.q_proj.qweight", "I32", (16, 64), 8, 4 * 16 * 64),
+        ("h.0.q_proj.weight_packed", "U8", (8, 64), 4, 2 * 8 * 64),
+        ("h.0.mlp.experts.gate_up_proj_blocks", "U8", (2, 8, 2, 16), 4, 2 * 2 * 8 * 2 * 16),
+        ("h.0.mlp.experts.gate_up_proj_scales", "U8", (2, 8, 2), 4, 0),
+        ("h.0.q_proj.weight_scale_inv", "F32", (8, 8), 4, 0),
+        ("h.0.q_proj.weight", "BF16", (8, 8), 4, 64),
+    ],
+)
+def test_packed_weights_are_counted_unpacked(name, dtype, dims, bits, weights):
+    assert parameter_count([Tensor(name, dtype, dims, 0)], bits) == weights

@@ -18,14 +18,14 @@ from anycard.sizing.config import ConfigError, shape_from_config
 from anycard.sizing.diffusion import Component
 from anycard.sizing.gguf_header import read_gguf_header
 from anycard.sizing.gguf_shape import shape_from_gguf, weights_from_gguf
-from anycard.sizing.headers_only import shape_from_tensors
+from anycard.sizing.headers_only import reconciled, shape_from_tensors
 from anycard.sizing.ollama import Pulled, find, folders
 from anycard.sizing.quantization import Scheme, scheme
 from anycard.sizing.safetensors_header import read_safetensors_header
 from anycard.sizing.shape import ModelShape
 from anycard.sizing.source import damaged, truncated
 from anycard.sizing.weight_format import scheme_from_config
-from anycard.sizing.weights import Tensor, Weights, weights_from_shape, weights_from_tensors
+from anycard.sizing.weights import Tensor, Weights, census, weights_from_shape, weights_from_tensors
 
 _CONFIG_MAX = 32 * 1024 * 1024
 _SHARDS_MAX = 10_000
@@ -216,14 +216,16 @@ def model_from_parts(config: Mapping[str, Any] | None, tensors: tuple[Tensor, ..
         shape = shape_from_tensors(tensors, name)
         return Model(shape, weights_from_tensors(tensors, scheme("bf16")), origin)
     weight_scheme: Scheme = scheme_from_config(config)
-    try:
+    if not tensors:
         shape = shape_from_config(config, name)
+        return Model(shape, weights_from_shape(shape, weight_scheme), origin)
+    bits = round(weight_scheme.linear_bytes * 8 - 0.2)  # less scales and zero points
+    counted = census(tensors, bits if 0 < bits <= 8 else 4)
+    try:
+        shape = reconciled(shape_from_config(config, name), counted)
     except ConfigError:
-        if not tensors:
-            raise
         shape = shape_from_tensors(tensors, name)
-    weights = weights_from_tensors(tensors, weight_scheme) if tensors else weights_from_shape(shape, weight_scheme)
-    return Model(shape, weights, origin)
+    return Model(shape, counted.weights(weight_scheme), origin)
 
 
 def _config_of(folder: Path) -> Mapping[str, Any] | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from anycard.sizing.shape import CacheGroup, ModelShape
-from anycard.sizing.weights import Tensor, parameter_count, role
+from anycard.sizing.weights import Census, Tensor, census, role
 
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks|block|layer|blk)\.(\d+)\.")
 
@@ -22,9 +22,8 @@ def shape_from_tensors(tensors: Sequence[Tensor], name: str) -> ModelShape:
     tables = [tensor for tensor in tensors if role(tensor.name) == "embedding" and len(tensor.dims) == 2]
     table = max(tables, key=lambda tensor: tensor.size_bytes, default=None)
     vocab, hidden = (max(table.dims), min(table.dims)) if table else (0, 0)
-    counts = dict.fromkeys(("linear", "embedding", "head", "other"), 0)
-    for tensor in tensors:
-        counts[role(tensor.name)] += parameter_count((tensor,))
+    counted = census(tensors)
+    counts = {name: counted.params_of(name) for name in ("linear", "embedding", "head", "other")}
     keys = [
         tensor
         for tensor in tensors
@@ -65,3 +64,54 @@ def shape_from_tensors(tensors: Sequence[Tensor], name: str) -> ModelShape:
         gated=bool(gates),
     )
     return replace(shape, known=told)
+
+
+_VISION = re.compile(r"vision|visual|audio|encoder|image")
+_KEYS, _VALUES = re.compile(r"(k_proj|attn_k)\.weight$"), re.compile(r"(v_proj|attn_v)\.weight$")
+_ROUTED = re.compile(r"(?<!shared_)experts[._]")
+
+
+def reconciled(shape: ModelShape, counted: Census) -> ModelShape:
+    """``shape`` as its configuration says, with what the tensors say instead where they tell: weights by role, whether the head is
+    stored, experts, and the cache where key and value matrices are of another number or width (``known`` False then)."""
+    linear, table = counted.params_of("linear"), counted.params_of("embedding")
+    if not linear or not table:
+        return shape  # a part of a model
+    head = counted.params_of("head")
+    active = shape.active_linear_params
+    routed = sum(kind.count * kind.params for kind in counted.kinds if _ROUTED.search(kind.pattern))
+    if active is not None and shape.n_expert and 0 < routed <= linear:
+        active = linear - routed + routed * shape.n_expert_active // shape.n_expert
+    elif active is not None:
+        active = active * linear // max(1, shape.linear_params)
+    changed = replace(
+        shape,
+        linear_params=linear,
+        embedding_params=table,
+        head_params=head or shape.head_params,
+        other_params=counted.params_of("other"),
+        tied=not head,
+        active_linear_params=active,
+    )
+    kept = _kept(counted)
+    expected = [(group.layers, group.elements_per_token) for group in shape.cache if group.elements_per_token]
+    if kept is None or sum(layers * elements for layers, elements in expected) == sum(n * width for n, width in kept):
+        return changed
+    states = tuple(group for group in shape.cache if not group.elements_per_token)
+    return replace(changed, cache=(*(CacheGroup(n, width) for n, width in kept), *states), known=False)
+
+
+def _kept(counted: Census) -> list[tuple[int, int]] | None:
+    """(layers, elements a token) by the key and value matrices of the language model; None where they cannot be told apart."""
+    keys = [kind for kind in counted.kinds if _of_language(kind.pattern, _KEYS) and len(kind.dims) == 2]
+    values = [kind for kind in counted.kinds if _of_language(kind.pattern, _VALUES) and len(kind.dims) == 2]
+    counts = [kind.count for kind in keys]
+    if not keys or counts != [kind.count for kind in values]:
+        return None
+    if any(kind.params != kind.dims[0] * kind.dims[1] for kind in (*keys, *values)):
+        return None  # packed: the dimensions are not the matrix's
+    return [(key.count, key.dims[0] + value.dims[0]) for key, value in zip(keys, values, strict=True)]
+
+
+def _of_language(pattern: str, wanted: re.Pattern[str]) -> bool:
+    return bool(wanted.search(pattern)) and not _VISION.search(pattern)

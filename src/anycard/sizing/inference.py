@@ -72,7 +72,8 @@ def estimate_inference(shape: ModelShape, weights: Weights, serving: Serving) ->
         estimate = _transformers(shape, weights, serving, cache)
     if not shape.known:
         unknown = Text(
-            "{model} has an architecture that anycard does not know: weights are exact, the cache is guessed from tensor shapes",
+            "{model}: an architecture that anycard does not know, or a configuration that its tensors contradict: "
+            "weights are exact, the cache is guessed from tensor shapes",
             {"model": shape.name},
         )
         estimate = replace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -46,10 +47,14 @@ class Weights:
 
 
 _EMBEDDING = re.compile(
-    r"(^|\.)(embed_tokens|wte|word_embeddings|tok_embeddings|token_embd|embed_in|embeddings?)\.weight$"
+    r"(^|\.)(embed_tokens|embed_tokens_per_layer|per_layer_token_embd|wte|word_embeddings|tok_embeddings|token_embd|embed_in|embeddings?)\.weight$"
 )
 _HEAD = re.compile(r"(^|\.)(lm_head|embed_out|output)\.(weight|qweight|weight_packed)$")
 _DIGITS = b"0123456789"
+# What stands beside quantised weights.
+_BESIDE = re.compile(
+    r"(scales|biases$|qzeros|g_idx|scale_inv|weight_scale|weight_shape|absmax|quant_map|quant_state|input_scale)"
+)
 _SMALL = re.compile(r"(norm|bias|scale_inv|ln_|layernorm|gate\.weight$|vision|visual|rope|inv_freq)")
 
 
@@ -76,20 +81,57 @@ def weights_from_shape(shape: ModelShape, scheme: Scheme, *, head_untied: bool =
 
 def weights_from_tensors(tensors: Iterable[Tensor], scheme: Scheme) -> Weights:
     """Exact to the byte: the header is believed over the configuration."""
-    sums = {"linear": 0, "embedding": 0, "head": 0, "other": 0}
-    largest = 0
-    for tensor in tensors:
-        sums[role(tensor.name)] += tensor.size_bytes
-        largest = max(largest, tensor.size_bytes)
-    return Weights(
-        linear_bytes=sums["linear"],
-        embedding_bytes=sums["embedding"],
-        head_bytes=sums["head"],
-        other_bytes=sums["other"],
-        scheme=scheme,
-        exact=True,
-        largest_bytes=largest,
-    )
+    return census(tensors).weights(scheme)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Tensors whose names differ in numbers alone: ``count`` of them, of these dimensions and ``params`` weights each."""
+
+    pattern: str
+    dims: tuple[int, ...]
+    count: int
+    size_bytes: int
+    params: int
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """A checkpoint's tensors by kind: a hundred kinds stand for ninety thousand tensors."""
+
+    kinds: tuple[Kind, ...]
+
+    def bytes_of(self, wanted: str) -> int:
+        """Bytes of all tensors whose role is ``wanted``."""
+        return sum(kind.count * kind.size_bytes for kind in self.kinds if role(kind.pattern) == wanted)
+
+    def params_of(self, wanted: str) -> int:
+        """Weights of all tensors whose role is ``wanted``."""
+        return sum(kind.count * kind.params for kind in self.kinds if role(kind.pattern) == wanted)
+
+    def weights(self, scheme: Scheme) -> Weights:
+        return Weights(
+            linear_bytes=self.bytes_of("linear"),
+            embedding_bytes=self.bytes_of("embedding"),
+            head_bytes=self.bytes_of("head"),
+            other_bytes=self.bytes_of("other"),
+            scheme=scheme,
+            exact=True,
+            largest_bytes=max((kind.size_bytes for kind in self.kinds), default=0),
+        )
+
+
+def census(tensors: Iterable[Tensor], word_bits: int = 4) -> Census:
+    """One pass over the tensors. ``word_bits``: bits of a weight where they are packed in 32-bit words."""
+    counts: dict[tuple[bytes, str, tuple[int, ...], int], int] = {}
+    for name, dtype, dims, size in tensors:
+        key = (name.encode("utf-8", "replace").translate(None, _DIGITS), dtype, dims, size)
+        counts[key] = counts.get(key, 0) + 1
+    kinds = []
+    for (pattern, dtype, dims, size), count in counts.items():
+        name = pattern.decode()
+        kinds.append(Kind(name, dims, count, size, _params(name, dtype, math.prod(dims), word_bits)))
+    return Census(tuple(kinds))
 
 
 def role(name: str) -> str:
@@ -108,15 +150,17 @@ def _role(without_digits: bytes) -> str:
     return "other" if _SMALL.search(pattern) else "linear"
 
 
-def parameter_count(tensors: Iterable[Tensor]) -> int:
-    """Weights in a checkpoint: packed words are unpacked, scales and zero points are not counted."""
-    total = 0
-    for tensor in tensors:
-        if re.search(
-            r"(scales|qzeros|g_idx|scale_inv|weight_scale|absmax|quant_map|quant_state|input_scale)", tensor.name
-        ):
-            continue
-        packed = tensor.dtype in ("I32", "U32") and re.search(r"(qweight|weight_packed)$", tensor.name)
-        halves = tensor.dtype == "U8" and tensor.name.endswith(".weight")
-        total += tensor.elements * (8 if packed else 2 if halves else 1)
-    return total
+def parameter_count(tensors: Iterable[Tensor], word_bits: int = 4) -> int:
+    """Weights in a checkpoint: packed words are unpacked (``word_bits``: bits a weight in 32-bit words), scales and zero points are not
+    counted."""
+    return sum(_params(tensor.name, tensor.dtype, tensor.elements, word_bits) for tensor in tensors)
+
+
+def _params(name: str, dtype: str, elements: int, word_bits: int) -> int:
+    if _BESIDE.search(name):
+        return 0
+    if dtype in ("I32", "U32") and name.endswith(("qweight", "weight_packed", ".weight")):
+        return elements * 32 // word_bits
+    if dtype == "U8" and name.endswith((".weight", "weight_packed", "_blocks")):
+        return elements * 2  # two weights of 4 bits: bitsandbytes, NVFP4, the experts of gpt-oss
+    return elements
