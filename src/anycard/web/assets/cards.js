@@ -46,7 +46,7 @@ document.addEventListener("DOMContentLoaded", () => {
       if (!now) { set(card, "utilisation", "?"); continue; }
       set(card, "utilisation", now.utilisation === null ? "?" : `${Math.round(now.utilisation * 100)} %`);
       const total = now.memory_total_bytes;
-      set(card, "memory", bytes(now.memory_used_bytes) + (total ? ` / ${bytes(total)}` : ""));
+      set(card, "memory", bytes(now.memory_used_bytes));
       const share = now.memory_used_bytes !== null && total ? now.memory_used_bytes / total : 0;
       card.querySelector(".meter rect").setAttribute("width", (100 * share).toFixed(1));
       card.querySelector(".meter").classList.toggle("full", share > 0.95);
