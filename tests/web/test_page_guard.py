@@ -5,11 +5,14 @@ from __future__ import annotations
 import http.client
 import re
 import stat
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from called import until
 from visitor import Visitor
+
+import anycard.web
 
 PAGES = ("/", "/cards", "/cards/now", "/cards/readings", "/queue", "/jobs", "/jobs/1", "/jobs/1/log/0", "/jobs/1/outputs",
          "/submit", "/page/stream?topics=queue", "/page/session", "/nothing")  # fmt: skip
@@ -195,3 +198,12 @@ def test_sessions_are_dropped_when_their_file_is_spoilt(fresh):
     until(lambda: again.link)
     again.log_in()
     assert again.ask("/cards").status == 200
+
+
+def test_what_a_page_loads_stays_small():
+    """Under 300 KB in all, licences of what is not ours beside it."""
+    assets = Path(anycard.web.__file__).parent / "assets"
+    assert sum(file.stat().st_size for file in assets.iterdir()) < 300_000
+    licences = (assets / "LICENSES.txt").read_text()
+    assert all(name in licences for name in ("htmx.min.js", "uplot.min.js", "uplot.min.css"))
+    assert {file.name for file in assets.glob("*.min.*")} == {"htmx.min.js", "uplot.min.js", "uplot.min.css"}

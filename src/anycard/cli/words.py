@@ -1,3 +1,0 @@
-"""Moved: see i18n/words.py."""
-
-from anycard.i18n.words import *  # noqa: F403
