@@ -186,3 +186,43 @@ def test_gguf_with_absurd_sizes_is_named(key, bad):
 
 def test_values_helper_covers_bool():
     assert value(True)[:4] == struct.pack("<I", 7)
+
+
+def _groups(arch, **keys):
+    base = {
+        "block_count": 8,
+        "embedding_length": 64,
+        "attention.head_count": 4,
+        "attention.head_count_kv": 2,
+        "attention.key_length": 16,
+    }
+    said = {**base, **{key.replace("__", "."): content for key, content in keys.items()}}
+    metadata = {"general.architecture": arch, **{f"{arch}.{key}": content for key, content in said.items()}}
+    shape = shape_from_gguf(read_gguf_header(MemorySource(gguf(metadata, []))), "m")
+    return {(group.layers, group.elements_per_token, group.window, group.state_elements) for group in shape.cache}
+
+
+SSM = {"ssm__inner_size": 128, "ssm__state_size": 16, "ssm__conv_kernel": 4, "ssm__group_count": 1}
+STATE = 128 * 16 + 3 * (128 + 2 * 16)
+
+
+@pytest.mark.parametrize(
+    ("arch", "keys", "groups"),
+    [
+        ("gemma2", {"attention__sliding_window": 100}, {(4, 64, 100, 0), (4, 64, None, 0)}),
+        ("phi3", {"attention__sliding_window": 100}, {(8, 64, None, 0)}),  # llama.cpp keeps all of it
+        ("llama4", {}, {(6, 64, 8192, 0), (2, 64, None, 0)}),
+        ("new", {"attention__sliding_window": 9, "attention__sliding_window_pattern": 8}, {(7, 64, 9, 0), (1, 64, None, 0)}),
+        ("gemma4", {"attention__sliding_window": 9, "attention__sliding_window_pattern": [1, 0], "attention__key_length_swa": 8,
+                    "attention__value_length_swa": 8}, {(4, 32, 9, 0), (4, 64, None, 0)}),
+        ("gemma3n", {"attention__sliding_window": 9, "attention__shared_kv_layers": 3}, {(4, 64, 9, 0), (1, 64, None, 0)}),
+        ("jamba", {**SSM, "attention__head_count_kv": [0, 0, 0, 2, 0, 0, 0, 2]}, {(6, 0, None, STATE), (2, 64, None, 0)}),
+        ("qwen3next", SSM, {(6, 0, None, STATE), (2, 64, None, 0)}),
+        ("mamba", {**SSM, "attention__head_count": 0}, {(8, 0, None, STATE)}),
+        ("falcon-h1", SSM, {(8, 64, None, STATE)}),
+        ("lfm2", {"shortconv__l_cache": 3, "attention__head_count_kv": [0, 0, 2, 0, 0, 2, 0, 2]}, {(5, 0, None, 128), (3, 64, None, 0)}),
+        ("deepseek2", {"attention__kv_lora_rank": 512, "rope__dimension_count": 64}, {(8, 576, None, 0)}),
+    ],
+)  # fmt: skip
+def test_what_llama_cpp_keeps_of_each_layer(arch, keys, groups):
+    assert _groups(arch, **keys) == groups

@@ -289,3 +289,11 @@ def test_every_model_on_every_server_has_an_answer(name, server):
     found = load_model(name)
     for card in card_specs()[:3]:
         assert fit_serving(found.shape, found.weights, Serving(server), card).estimate.total_bytes > 0
+
+
+def test_llama_cpp_keeps_a_micro_batch_beside_a_window():
+    # llama-kv-cache-iswa.cpp: window + micro-batch, up to a multiple of 256; gemma 2: half of 26 layers slide over 4096
+    shape = load_model("gemma-2-2b").shape
+    serving = Serving(Server.LLAMA_CPP, context=32768, ubatch=512)
+    estimate = estimate_inference(shape, load_model("gemma-2-2b", "q8_0").weights, serving)
+    assert estimate.part("kv_cache") == 13 * 2 * 4 * 256 * 2 * (32768 + 4608)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from anycard.model.text import Text
-from anycard.sizing.cache import cache_bytes
+from anycard.sizing.cache import cache_bytes, windowed
 from anycard.sizing.estimate import Estimate, Part
 from anycard.sizing.quantization import CACHE_BYTES
 from anycard.sizing.shape import ModelShape
@@ -63,6 +63,7 @@ def estimate_inference(shape: ModelShape, weights: Weights, serving: Serving) ->
         serving.batch,
         element_bytes=element_bytes,
         full_windows=serving.old_modelling_code or serving.server is Server.VLLM,
+        window_extra=serving.ubatch if serving.server is Server.LLAMA_CPP else 0,
     )
     if serving.server is Server.LLAMA_CPP:
         estimate = _llama_cpp(shape, weights, serving, cache)
@@ -176,7 +177,8 @@ def llama_cpp_compute_bytes(shape: ModelShape, serving: Serving) -> int:
     tokens = min(serving.ubatch, serving.context)
     row = tokens * 4
     copies = serving.pipeline_copies
-    mask = tokens * serving.context * (2 if serving.flash_attention else 4) * copies
+    windows = {windowed(serving.context, group.window, serving.ubatch) for group in shape.cache if group.window}
+    mask = tokens * (serving.context + max(windows, default=0)) * (2 if serving.flash_attention else 4) * copies
     inputs = row * shape.hidden * (copies - 1)
     scores = 0 if serving.flash_attention else row * serving.context * shape.n_head
     heads = (shape.n_head + shape.n_kv_head) * shape.head_dim

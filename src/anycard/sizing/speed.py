@@ -119,7 +119,8 @@ def decode_speed(
     active = 1.0
     if shape.active_linear_params is not None and shape.linear_params:
         active = shape.active_linear_params / shape.linear_params
-    head = weights.head_bytes or weights.embedding_bytes
+    # a tied head is read whole; tables beside it (Gemma 3n has one a layer) are looked up
+    head = weights.head_bytes or weights.embedding_bytes * shape.head_params // max(1, shape.embedding_params)
     read = weights.linear_bytes * active + head + weights.other_bytes
     streaming = read / (bandwidth * kind.efficiency)
     unpacking = 0.0
