@@ -18,6 +18,7 @@ from anycard.web.guard import Guard
 from anycard.web.pages import MODULES, NAV
 from anycard.web.render import ASSETS, page
 from anycard.web.sessions import Sessions
+from anycard.web.shared import Parts
 from anycard.web.stream import Hub
 from anycard.web.topics import MAKERS
 from anycard.web.visit import Services
@@ -35,6 +36,7 @@ class Pages:
         app.state.sessions = self.sessions
         app.state.hub = Hub(services, MAKERS)
         app.state.nav = NAV
+        app.state.parts = Parts()
         for module in MODULES:
             app.include_router(module.router)
         app.mount("/assets", StaticFiles(directory=ASSETS))

@@ -12,7 +12,8 @@ from anycard.host.clock import now as clock
 from anycard.i18n import N_
 from anycard.jobs.readingsviews import span_json, tick_json
 from anycard.web.nav import Entry
-from anycard.web.render import page, see_other
+from anycard.web.render import page, render, see_other
+from anycard.web.shared import Parts
 from anycard.web.visit import Visit, visit
 
 router = APIRouter()
@@ -37,7 +38,11 @@ async def cards(request: Request) -> Response:
 
 @router.get("/cards/now")
 async def now(request: Request) -> Response:
-    return page(request, "parts/cards.html", **await _seen(visit(request)))
+    async def made() -> str:
+        return render(request, "parts/cards.html", **await _seen(visit(request)))
+
+    parts: Parts = request.app.state.parts
+    return await parts.answer(request, made)
 
 
 @router.get("/cards/readings")

@@ -9,7 +9,8 @@ from fastapi.responses import Response
 
 from anycard.i18n import N_
 from anycard.web.nav import Entry
-from anycard.web.render import page
+from anycard.web.render import page, render
+from anycard.web.shared import Parts
 from anycard.web.visit import Visit, visit
 
 router = APIRouter()
@@ -24,7 +25,11 @@ async def jobs(request: Request) -> Response:
 
 @router.get("/jobs/now")
 async def now(request: Request) -> Response:
-    return page(request, "parts/jobs.html", **await _found(visit(request)))
+    async def made() -> str:
+        return render(request, "parts/jobs.html", **await _found(visit(request)))
+
+    parts: Parts = request.app.state.parts
+    return await parts.answer(request, made)
 
 
 async def _found(who: Visit) -> dict[str, Any]:

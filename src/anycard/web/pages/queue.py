@@ -7,7 +7,8 @@ from fastapi.responses import Response
 
 from anycard.i18n import N_
 from anycard.web.nav import Entry
-from anycard.web.render import page
+from anycard.web.render import page, render
+from anycard.web.shared import Parts
 from anycard.web.visit import visit
 
 router = APIRouter()
@@ -21,4 +22,8 @@ async def queue(request: Request, after: int = 0) -> Response:
 
 @router.get("/queue/now")
 async def now(request: Request, after: int = 0) -> Response:
-    return page(request, "parts/queue.html", **await visit(request).jobs.queue(after=after, limit=100))
+    async def made() -> str:
+        return render(request, "parts/queue.html", **await visit(request).jobs.queue(after=after, limit=100))
+
+    parts: Parts = request.app.state.parts
+    return await parts.answer(request, made)
