@@ -15,7 +15,7 @@ from anycard.cards.smitable import programs
 from anycard.cli.verbs.cards import cards as cards_verb
 from anycard.host.host import NodeStat
 from anycard.host.recorded import RecordedHost
-from anycard.model.card import CardProcess, Health
+from anycard.model.card import CardProcess, Health, NodeAccess
 from anycard.units import GIB, MIB
 
 MakeHost = Callable[..., RecordedHost]
@@ -257,6 +257,33 @@ def test_programs_that_amds_driver_lists_are_named(machine: MakeHost) -> None:
 )
 def test_tables_of_programs(text: str, expected: object) -> None:
     assert programs(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes"),
+    [
+        ("nvidia, one of two lost", ("/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm")),
+        (
+            "ascend 310: four chips on a board",
+            ("/dev/davinci3", "/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc"),
+        ),
+        ("iluvatar", ("/dev/iluvatar0", "/dev/itrctl")),
+        ("metax", ("/dev/mxcd", "/dev/dri/renderD128")),
+        ("moorethreads", ("/dev/mtgpu.0", "/dev/dri/renderD128")),
+        ("cambricon", ("/dev/cambricon_dev0", "/dev/cambricon_ctl")),
+        ("kunlunxin, communication controllers to the bus", ("/dev/xpu0", "/dev/xpuctrl")),
+    ],
+)
+def test_a_cards_nodes_are_shown_with_owner_and_mode(machine: MakeHost, name: str, nodes: tuple[str, ...]) -> None:
+    answers = dict(HOSTS[name][0])
+    address = next(iter(answers["bus"]))
+    answers["nodes"] = {path: NodeStat(0o20640, "root", "video") for path in nodes}
+    answers["folders"] = answers.get("folders", {}) | {f"{DEVICES}/{address}/drm": ("renderD128",)}
+    if "libraries" in answers:
+        seen = nvml_card(0, minor={"value": 0})
+        answers["libraries"] = {"nvml": NVML | {"count": {"value": 1}, "cards": [seen]}}
+    card = next(card for card in probe(machine(**answers)).cards if card.is_accelerator)
+    assert card.device_access == tuple(NodeAccess(path, 0o640, "root", "video") for path in nodes)
 
 
 # ---- what moves under our eyes

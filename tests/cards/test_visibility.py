@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import pytest
 from nvml_standin import EIGHT_CARDS, NvmlStandin
 
 from anycard.cards.visibility import visibility_env
@@ -64,6 +65,31 @@ def test_intel_by_bus_order_and_whole_cards() -> None:
     assert env["ZE_FLAT_DEVICE_HIERARCHY"] == "COMPOSITE"  # else a Max card's tiles are counted
     assert env["ONEAPI_DEVICE_SELECTOR"] == "!opencl:gpu"
     assert "ZE_ENABLE_PCI_ID_DEVICE_ORDER" not in visibility_env((nvidia(0, "GPU-a"),))
+
+
+def test_kunlunxin_says_the_same_in_both_of_its_variables() -> None:
+    env = visibility_env(tuple(Card(f"kunlunxin:{i}", "kunlunxin", "P800", index=i) for i in (5, 2)))
+    assert (env["XPU_VISIBLE_DEVICES"], env["CUDA_VISIBLE_DEVICES"], env["ANYCARD_DEVICE"]) == ("2,5", "2,5", "cuda")
+
+
+@pytest.mark.parametrize(
+    ("vendor", "variable", "torch"),
+    [
+        ("hygon", "HIP_VISIBLE_DEVICES", "cuda"),
+        ("moorethreads", "MUSA_VISIBLE_DEVICES", "musa"),
+        ("cambricon", "MLU_VISIBLE_DEVICES", "mlu"),
+        ("iluvatar", "CUDA_VISIBLE_DEVICES", "cuda"),
+        ("metax", "CUDA_VISIBLE_DEVICES", "cuda"),
+        ("enflame", "TOPS_VISIBLE_DEVICES", "gcu"),
+    ],
+)
+def test_each_makers_variable_and_torch_device(vendor: str, variable: str, torch: str) -> None:
+    env = visibility_env((Card(f"{vendor}:0", vendor, "X", index=0),))
+    assert (env[variable], env["ANYCARD_DEVICE"]) == ("0", torch)
+
+
+def test_apples_card_cannot_be_hidden_and_is_mps() -> None:
+    assert visibility_env((Card("apple:0", "apple", "Apple M4"),))["ANYCARD_DEVICE"] == "mps"
 
 
 def test_the_uuids_are_those_that_the_driver_knows(nvml: NvmlStandin) -> None:

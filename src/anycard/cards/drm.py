@@ -9,8 +9,10 @@ from anycard.cards.seen import number
 from anycard.host.host import Host
 
 
-def nodes(host: Host, address: str) -> tuple[str, ...]:
-    """``/dev/dri/renderD128`` and ``/dev/dri/card0`` of a card, the one for computing first."""
+def nodes(host: Host, address: str | None) -> tuple[str, ...]:
+    """``/dev/dri/renderD128`` and ``/dev/dri/card0`` of a card, the one for computing first; () without an address."""
+    if address is None:
+        return ()
     names = [
         name for name in host.list_folder(f"{DEVICES}/{address}/drm") or () if re.fullmatch(r"(card|renderD)\d+", name)
     ]

@@ -12,6 +12,8 @@ What hides everything differs, and an empty value is not always it:
   (DPC++, device_filter.cpp).
 - CANN reads ids up to the first that is none and takes ascending order alone; an id is the chip's logical one (CANN 8.5, environment
   variable reference; CANN 6.3 names -1 as one that ends the list).
+- P800 under PyTorch: CUDA_VISIBLE_DEVICES must say the same as XPU_VISIBLE_DEVICES (sglang for Kunlun sets the one to the other); its
+  PyTorch device is ``cuda`` (vllm-kunlun, KunlunPlatform.device_type).
 - MUSA_VISIBLE_DEVICES (vllm and sglang for MUSA), MLU_VISIBLE_DEVICES (Ray's manager for MLU), TOPS_VISIBLE_DEVICES (vllm for GCU) and
   XPU_VISIBLE_DEVICES (vllm-kunlun, FastDeploy) are the names that public code sets; that an unknown index ends their list, as CUDA's does,
   was not tried on such cards.

@@ -18,6 +18,7 @@ from anycard.units import MIB
 
 VENDOR = "ascend"
 PCI_VENDOR = "19e5"
+_SHARED_NODES = ("/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc")
 _NODES = ("/dev/davinci_manager", "/dev/davinci0")  # a SoC (Atlas 200I) has no bus
 
 
@@ -79,7 +80,7 @@ def _finished(
         model=f"Ascend {model}" if model[:1].isdigit() else model or "Ascend NPU",
         place=f"npu{place[0]}-chip{place[1]}",
         driver=version,
-        device_nodes=(f"/dev/davinci{index if physical is None else physical}", "/dev/davinci_manager"),
+        device_nodes=(f"/dev/davinci{index if physical is None else physical}", *_SHARED_NODES),
         processes=programs,
     )
 

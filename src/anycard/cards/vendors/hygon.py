@@ -38,7 +38,7 @@ def _seen(host: Host) -> tuple[Seen, ...]:
                 replace(
                     seen,
                     model=_model(seen.model),
-                    device_nodes=("/dev/kfd", "/dev/mkfd", *_nodes(host, seen)),
+                    device_nodes=("/dev/kfd", "/dev/mkfd", *drm.nodes(host, seen.pci_address)),
                     processes=None if running is None else running.get(seen.pci_address or "", ()),
                 )
                 for seen in cards
@@ -48,10 +48,6 @@ def _seen(host: Host) -> tuple[Seen, ...]:
     if fault is not None and pci.scan(host):
         raise fault
     return ()
-
-
-def _nodes(host: Host, seen: Seen) -> tuple[str, ...]:
-    return drm.nodes(host, seen.pci_address) if seen.pci_address else ()
 
 
 def _model(name: str) -> str:

@@ -37,7 +37,7 @@ def _seen(host: Host) -> tuple[Seen, ...]:
             model=seen.model or "Iluvatar card",
             driver=driver,
             runtime=f"CUDA {cuda}" if cuda else None,
-            device_nodes=(f"/dev/iluvatar{seen.index}",),
+            device_nodes=(f"/dev/iluvatar{seen.index}", "/dev/itrctl"),
         )
         for seen in smitable.rows(said.text)
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from anycard.cards import pci, smitable
+from anycard.cards import drm, pci, smitable
 from anycard.cards.seen import Seen
 from anycard.cards.tools import ask_tool
 from anycard.host.host import Host
@@ -37,7 +37,7 @@ def _seen(host: Host) -> tuple[Seen, ...]:
             model=seen.model or "MetaX card",
             driver=driver,
             runtime=f"MACA {maca}" if maca else None,
-            device_nodes=("/dev/mxcd",),
+            device_nodes=("/dev/mxcd", *drm.nodes(host, seen.pci_address)),
         )
         for seen in smitable.rows(said.text)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from anycard.cards import pci, smitable
+from anycard.cards import drm, pci, smitable
 from anycard.cards.seen import Seen, known, number
 from anycard.cards.tools import ask_tool
 from anycard.host.host import Host
@@ -43,14 +43,14 @@ def _seen(host: Host) -> tuple[Seen, ...]:
     ends = [match.start() for match in cards[1:]] + [len(said.text)]
     return tuple(
         replace(
-            _card(match, said.text[match.end() : end], driver[1] if driver else None),
+            _card(host, match, said.text[match.end() : end], driver[1] if driver else None),
             processes=None if running is None else running.get(int(match["index"]), ()),
         )
         for match, end in zip(cards, ends, strict=False)
     )
 
 
-def _card(first: re.Match[str], rest: str, driver: str | None) -> Seen:
+def _card(host: Host, first: re.Match[str], rest: str, driver: str | None) -> Seen:
     percent, temperature = number(first["util"]), re.search(r"\|\s*(-?\d+)C\b", rest)
     return Seen(
         index=int(first["index"]),
@@ -61,5 +61,5 @@ def _card(first: re.Match[str], rest: str, driver: str | None) -> Seen:
         utilisation=None if percent is None else percent / 100,
         temperature_c=float(temperature[1]) if temperature else None,
         driver=driver,
-        device_nodes=(f"/dev/mtgpu.{first['index']}",),
+        device_nodes=(f"/dev/mtgpu.{first['index']}", *drm.nodes(host, pci.normal_address(first["bus"]))),
     )

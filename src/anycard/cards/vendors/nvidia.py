@@ -69,7 +69,7 @@ def _card(host: Host, seen: dict[str, Any], driver: str | None, runtime: str | N
         runtime=runtime,
         architecture=".".join(map(str, capability)) if capability else None,
         numa_node=pci.numa_node(host, pci_address),
-        device_nodes=_device_nodes(_value(seen, "minor")),
+        device_nodes=_device_nodes(host, _value(seen, "minor")),
         health=health,
         health_reason=reason,
         processes=_processes(host, seen),
@@ -175,8 +175,10 @@ def _processes(host: Host, seen: dict[str, Any]) -> tuple[CardProcess, ...] | No
     return tuple(found)
 
 
-def _device_nodes(minor: int | None) -> tuple[str, ...]:
-    return () if minor is None else (f"/dev/nvidia{minor}",)
+def _device_nodes(host: Host, minor: int | None) -> tuple[str, ...]:
+    """The card's own, and those that a program opens beside it."""
+    shared = (path for path in ("/dev/nvidiactl", "/dev/nvidia-uvm") if host.exists(path))
+    return () if minor is None else (f"/dev/nvidia{minor}", *shared)
 
 
 def _runtime(version: int | None) -> str | None:
