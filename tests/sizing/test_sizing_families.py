@@ -10,9 +10,12 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from anycard.sizing.cache import cache_bytes
-from anycard.sizing.config import shape_from_config
+from anycard.sizing.config import ConfigError, shape_from_config
+from anycard.sizing.weight_format import scheme_from_config
 
 FAMILIES = json.loads((Path(__file__).parent / "families.json").read_bytes())
 
@@ -25,3 +28,35 @@ def test_published_sizes(row):
         assert shape.active_params / 1e9 == pytest.approx(row["active_billions"], rel=0.15)
     if row["bytes_a_token"] is not None:
         assert cache_bytes(shape, 200_001) - cache_bytes(shape, 200_000) == row["bytes_a_token"]
+
+
+JUNK = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=3),
+    st.lists(st.one_of(st.integers(-2, 99), st.text(max_size=3), st.none()), max_size=4),
+    st.dictionaries(
+        st.sampled_from(("num_heads", "head_dim", "full_attn_layers", "hidden_size")), st.integers(), max_size=3
+    ),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(sorted(FAMILIES)), st.data())
+def test_any_damage_is_a_shape_or_a_config_error(name, data):
+    config = json.loads(json.dumps(FAMILIES[name]["config"]))
+    for _ in range(data.draw(st.integers(1, 3))):
+        part = config
+        inner = [key for key, value in config.items() if isinstance(value, dict) and value]
+        if inner and data.draw(st.booleans()):
+            part = config[data.draw(st.sampled_from(inner))]
+        part[data.draw(st.sampled_from(sorted(part)))] = data.draw(JUNK)
+    try:
+        shape = shape_from_config(config, name)
+    except ConfigError:
+        return
+    assert shape.params > 0
+    assert cache_bytes(shape, 10) >= 0
+    scheme_from_config(config)
