@@ -17,7 +17,7 @@ def test_the_page_lists_every_call() -> None:
         for path, methods in create_app(None, None, None).openapi()["paths"].items()
         for method in methods
     }
-    told = set(re.findall(r"`(GET|POST) (/[\w/]*)`", PAGE))
+    told = set(re.findall(r"`(GET|POST) (/[\w/-]*)`", PAGE))
     told |= {("POST", "/jobs/REF/release")} if "`POST /jobs/REF/hold`, `/release`" in PAGE else set()
     assert told - {("GET", "/v1/openapi.json")} == published
 
