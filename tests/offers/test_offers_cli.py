@@ -275,3 +275,22 @@ def test_a_job_that_names_its_model_goes_where_the_model_fits(call, tmp_path):
     body = json.loads(out)
     assert code == 0 and [one["offer"] for one in body["ranked"]] == ["b-large"]
     assert any("Qwen3-32B needs" in text for text in body["assumed"])
+
+
+def test_what_is_left_out_is_counted_with_its_reason(call, tmp_path):
+    rows = (
+        "provider,instance,card,currency,on_demand_per_h\ns,a,Frobnicator 9,CNY,4\ns,b,A100,CNY,0.00\ns,c,A100,XXX,4\n"
+    )
+    (tmp_path / "odd.csv").write_text(rows)
+    (tmp_path / "train.yaml").write_text("run: train\nresources: {accelerators: A100}\n")
+    code, _, err = call("advise", "train.yaml", "--hours", "3", "--offers", "odd.csv")
+    assert code == 3
+    assert "the card is not in the table: 1" in err and "no price is known: 1" in err and "rate for XXX: 1" in err
+
+
+def test_what_a_deadline_rules_out_is_not_compared_with_buying(call, tmp_path):
+    (tmp_path / "train.yaml").write_text("run: train\nresources: {accelerators: A100}\n")
+    _, out, _ = call("advise", "train.yaml", "--hours", "20", "--deadline", "5h", "--json")
+    body = json.loads(out)
+    note = body["break_even"]["note"]
+    assert any(one["card"] and f"buying {one['card']} beats" in note for one in body["ranked"])

@@ -46,6 +46,13 @@ def test_ten_minutes_by_the_hour_cost_six_times_those_by_the_second():
     by_second = quote(QuoteJob(work_s=600), offer(billing_step_s=1), rates=RATES).total
     assert by_hour == 4
     assert round(by_hour / by_second, 2) == 6
+    note = quote(QuoteJob(work_s=600), offer(billing_step_s=3600), rates=RATES).lines[-1].note
+    assert str(note) == "3600 s are billed, 6 times what is used"
+
+
+def test_a_named_card_without_a_count_is_one():
+    rows = [{"provider": "p", "instance": "a", "card": "A100"}, {"provider": "p", "instance": "b"}]
+    assert [one.card_count for one in parse_offers(rows)] == [1, 0]
 
 
 PRICES = st.decimals("0.0001", "500", places=4)

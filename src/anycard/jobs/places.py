@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -23,6 +24,11 @@ from anycard.units import GIB
 
 Words = Callable[..., str]  # translates a sentence, or leaves it English
 _HERE_SPREAD, _CPU_SPREAD = 1.15, 1.4  # of the time that nine of ten runs stay below, over the expected one
+
+# Why an offer is left out; the number of offers follows.
+_NO_PRICE = N_("no price is known")
+_UNKNOWN_CARD = N_("the card is not in the table")
+_TOO_SMALL = N_("another kind of machine, too small or of unknown speed")
 
 AS_FAST = Text("a rented CPU is as fast as the one that the time is of")
 
@@ -138,12 +144,13 @@ def on_cpu(work: Work, cpu: CardSpec, cores: float, words: Words) -> list[Candid
 def rented(
     work: Work, offers: Iterable[Offer], cpu: CardSpec, rates: Rates, currency: str, words: Words
 ) -> tuple[list[Candidate], list[str]]:
-    """Every offer that it fits and whose speed is known; and what was left out for its price, in words."""
+    """Every offer that it fits and whose speed is known; and what was left out and why, in words, counted."""
     found: list[Candidate] = []
-    left_out: list[str] = []
+    left_out: Counter[str] = Counter()
     specs: dict[tuple[str, Decimal | None], CardSpec | None] = {}
     for offer in offers:
         if offer.on_demand_per_h is None:
+            left_out[words(_NO_PRICE)] += 1
             continue
         spec: CardSpec | None
         if work.card_count:
@@ -160,18 +167,19 @@ def rented(
             name = words(N_("{provider}, {count} CPUs"), provider=offer.provider, count=f"{offer.cpus or 0:g}")
         seconds = work.seconds_on(spec) if spec is not None and at_once and work.fits(spec) else None
         if seconds is None or spec is None:
+            left_out[words(_UNKNOWN_CARD if offer.card and spec is None else _TOO_SMALL)] += 1
             continue
         try:
             priced = quote(
                 QuoteJob(work_s=round(work.total_s(seconds, at_once))), offer, rates=rates, currency=currency
             )
         except PriceError as error:
-            left_out.append(str(error))
+            left_out[words(error.message, **error.params)] += 1
             continue
         hours = priced.elapsed_s / 3600
         high = hours * _HERE_SPREAD
         found.append(Candidate(RENTED, name, hours, priced.total, high, spec.model, spec.vendor, offer.region, priced))
-    return found, left_out
+    return found, [f"{why}: {count}" for why, count in left_out.items()]
 
 
 def bought_instead(
@@ -184,26 +192,33 @@ def bought_instead(
     rates: Rates,
     currency: str,
     machine: str,
+    card_count: int = 1,
 ) -> tuple[Hardware | None, list[Text]]:
     """What would be bought instead of the cheapest rented place, and what was assumed of it. Without ``price`` the cheapest rented card
-    that has a launch price is taken; None where there is none. ``machine``: what is bought where nothing has a card."""
+    that has a launch price is taken, ``card_count`` of them; None where there is none. ``machine``: what is bought where nothing has a
+    card."""
     offers = sorted((one for one in candidates if one.quote is not None), key=lambda one: one.cost)
     if not offers:
         return None, []
     assumed: list[Text] = []
     specs = [card_by_name(one.card) for one in offers if one.card != "CPU"]
     spec = specs[0] if specs else None
+    count = max(1, card_count)
+    bought = 1 if price is not None else count  # a price that was given is the whole machine's
     if price is None:
         spec = next((one for one in specs if one.msrp_usd is not None), None)
         if spec is None:
             return None, []
         price = rates.convert(Decimal(str(spec.msrp_usd)), "USD", currency)
-        told = Text("a {card} is bought at its launch price, nothing else around it (--buy)", {"card": spec.model})
+        told = Text(
+            "{count} x {card} would be bought at the launch price, nothing else around it (--buy)",
+            {"count": count, "card": spec.model},
+        )
         assumed.append(told)
-    drawn = watts or Decimal(str(spec.tdp_w or 0) if spec else 0)
+    drawn = watts or count * Decimal(str(spec.tdp_w or 0) if spec else 0)
     hardware = Hardware(
         card=spec.model if spec else machine,
-        card_count=1,
+        card_count=bought,
         card_price=price,
         currency=currency,
         life_years=life_years or Decimal(4),

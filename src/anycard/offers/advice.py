@@ -208,7 +208,7 @@ def _break_even(
         return None, Text("renting {offer} stays cheaper than buying, even around the clock", told)
     return hours, Text(
         "from {hours} h a week over {years} years buying {card} beats renting {offer}",
-        told | {"hours": round(float(hours), 1), "years": float(hardware.life_years)},
+        told | {"hours": round(float(hours), 1), "years": f"{hardware.life_years:g}"},
     )
 
 

@@ -88,7 +88,7 @@ def _offer(row: Mapping[str, str], source: str, known_by: str) -> Offer:
         provider=provider or "own",
         instance=instance or "-",
         card=row.get("card", "").strip(),
-        card_count=_number(row, "card_count") or Decimal(0),
+        card_count=_count(row),
         currency=currency,
         card_memory_gib=_number(row, "card_memory_gib"),
         link=row.get("link", "").strip(),
@@ -111,6 +111,12 @@ def _offer(row: Mapping[str, str], source: str, known_by: str) -> Offer:
         known_by=known_by,
         place=row.get("place", "").strip() or "rented",
     )
+
+
+def _count(row: Mapping[str, str]) -> Decimal:
+    """Where a row does not say how many: one, if it names a card."""
+    said = _number(row, "card_count")
+    return Decimal(1 if row.get("card", "").strip() else 0) if said is None else said
 
 
 def _column(name: str) -> str:

@@ -125,7 +125,7 @@ def quote(
         unknown.append("billing_step_s")
     billed = max(-(-busy_s // (step or 1)) * (step or 1), offer.minimum_s or 0)
     if billed > busy_s:
-        rounding = _time("billing_step", billed - busy_s, per_h, Text("rounded up to {step} s", {"step": step or 1}))
+        rounding = _time("billing_step", billed - busy_s, per_h, _rounding(billed, busy_s))
         bill = exact(
             Decimal(billed) / _HOUR * per_h
         )  # what is paid; the last line takes the crumbs of the others' rounding
@@ -147,6 +147,13 @@ def quote(
         unknown=tuple(unknown),
         rate_date=None if wanted == offer.currency else rates.date,
     )
+
+
+def _rounding(billed_s: int, used_s: int) -> Text:
+    told: dict[str, str | int | float] = {"billed": billed_s}
+    if not used_s:
+        return Text("{billed} s are billed", told)
+    return Text("{billed} s are billed, {times} times what is used", told | {"times": f"{billed_s / used_s:.3g}"})
 
 
 def _check(job: QuoteJob) -> None:

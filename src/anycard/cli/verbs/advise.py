@@ -86,8 +86,9 @@ def advise(
     )
     words = _english if json else _
     candidates, rented = _candidates(work, decimal(here_per_h, "--here-per-h"), offers, exchange, currency, words)
+    kept = rank(candidates, wish, currency=currency).ranked  # what a constraint rules out is nothing to compare with
     hardware, told = bought_instead(
-        candidates,
+        kept,
         decimal(buy, "--buy"),
         life_years=decimal(life, "--life"),
         watts=decimal(watts, "--watts"),
@@ -95,6 +96,7 @@ def advise(
         rates=exchange,
         currency=currency,
         machine=words(N_("a machine")),
+        card_count=work.card_count,
     )
     if rented and not work.card_count:
         told.append(AS_FAST)
