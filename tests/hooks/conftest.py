@@ -34,6 +34,7 @@ class Receiver:
     status: int = 200
     body: bytes = b"ok"
     drips: str = ""  # "head" or "body": where the answer has no end
+    raw: bytes = b""  # the whole answer, as it is
     over: threading.Event = field(default_factory=threading.Event)
     asked: list[str] = field(default_factory=list)  # methods other than POST
 
@@ -45,6 +46,9 @@ def _handler(receiver: Receiver) -> type[BaseHTTPRequestHandler]:
             receiver.posts.append(Post(self.path, {key.lower(): value for key, value in self.headers.items()}, body))
             if receiver.drips:
                 self._drip()
+                return
+            if receiver.raw:
+                self.wfile.write(receiver.raw)
                 return
             default = (receiver.status, receiver.body, {})
             status, answer, headers = receiver.answers.pop(0) if receiver.answers else default

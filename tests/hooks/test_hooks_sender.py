@@ -94,16 +94,14 @@ def test_a_place_survives_a_restart_and_nothing_is_lost_between(receiver, paths,
     team = hook(receiver)
     happen(store, "job.held")
     first = sending(team)
-    wait(lambda: first._threads[0].is_alive())
-    happen(store, "card.lost")
-    happen(store, "job.held")
     followed(paths, team, wait)
+    happen(store, "card.lost")
+    wait(lambda: place_file(paths, team).read_text() == "2\n")
     first.stop()
-    told = len(receiver.posts)
     happen(store, "card.hot")
     sending(team)
-    wait(lambda: len(receiver.posts) > told)
-    assert receiver.posts[-1].json["kind"] == "too-hot"
+    wait(lambda: len(receiver.posts) == 2)
+    assert [post.json["kind"] for post in receiver.posts] == ["card-lost", "too-hot"]
     assert stat.S_IMODE(place_file(paths, team).stat().st_mode) == 0o600
     assert stat.S_IMODE(place_file(paths, team).parent.stat().st_mode) == 0o700
 
@@ -214,3 +212,32 @@ def test_each_shape_arrives(receiver, shape):
     (only,) = receiver.posts
     assert only.headers["content-type"] == "application/json; charset=utf-8"
     assert "card lost" in only.body.decode()
+
+
+def test_a_place_that_cannot_be_kept_makes_nobody_hear_the_same_again(receiver, paths, store, sending, wait, caplog):
+    team = hook(receiver)
+    place_file(paths, team).parent.mkdir()
+    place_file(paths, team).write_text("0\n")
+    happen(store, "job.held")
+    sending(team)
+    wait(lambda: place_file(paths, team).read_text() == "1\n")
+    place_file(paths, team).unlink()
+    place_file(paths, team).mkdir()  # as a full disk would, it lets no file be put there
+    happen(store, "card.lost")
+    wait(lambda: "cannot go on" in caplog.text)
+    happen(store, "card.hot")
+    wait(lambda: len(receiver.posts) >= 2)
+    place_file(paths, team).rmdir()
+    wait(lambda: place_file(paths, team).is_file() and place_file(paths, team).read_text() == "3\n")
+    assert [post.json["id"] for post in receiver.posts] == [2, 3]
+
+
+def test_an_answer_that_is_no_http_is_none(receiver):
+    receiver.raw = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nabc"
+    took, why = send(hook(receiver), [lost(1)])
+    assert took is Verdict.LATER and TOKEN not in why
+
+
+def test_an_answer_of_ten_thousand_brackets_is_no_code(receiver):
+    receiver.body = b"[" * 60_000
+    assert send(hook(receiver, shape="wecom"), [lost(1)]) == (Verdict.REFUSED, "code None")

@@ -56,6 +56,8 @@ def test_all_keys():
         ({"url": f"https://host/{TOKEN} HTTP/1.1"}, "http or https"),
         ({"url": f"https://[::1/{TOKEN}"}, "cannot be read"),
         ({"url": f"https://host:99999/{TOKEN}"}, "cannot be read"),
+        ({"url": f"https://a..b/{TOKEN}"}, "cannot be read"),
+        ({"url": f"https://{'a' * 70}.example/{TOKEN}"}, "cannot be read"),
         ({"url": 7}, "url must be a text"),
     ],
 )

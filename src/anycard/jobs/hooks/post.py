@@ -15,6 +15,8 @@ from anycard.jobs.hooks.shapes import Message
 
 TIME_LIMIT_S = 10.0
 ANSWER_BYTES_MAX = 65_536
+# ValueError: http.client lets it out for a chunk of a negative length
+_NO_ANSWER = (OSError, http.client.HTTPException, ValueError)
 
 
 def post(message: Message, *, time_limit_s: float = TIME_LIMIT_S) -> tuple[int, bytes]:
@@ -34,7 +36,7 @@ def post(message: Message, *, time_limit_s: float = TIME_LIMIT_S) -> tuple[int, 
     except urllib.error.HTTPError as answer:
         with answer:
             return answer.code, _rest(answer)
-    except (OSError, http.client.HTTPException) as error:
+    except _NO_ANSWER as error:
         raise UnavailableError("no answer: {why}", why=_why(error, wire, time_limit_s)) from None
     finally:
         clock.cancel()
@@ -42,7 +44,7 @@ def post(message: Message, *, time_limit_s: float = TIME_LIMIT_S) -> tuple[int, 
 
 def _rest(answer: urllib.error.HTTPError) -> bytes:
     """The status is known already: what cannot be read of the body is not missed."""
-    with contextlib.suppress(OSError, http.client.HTTPException):
+    with contextlib.suppress(*_NO_ANSWER):
         return answer.read(ANSWER_BYTES_MAX)
     return b""
 

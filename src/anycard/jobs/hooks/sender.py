@@ -78,6 +78,7 @@ class _Follower:
         self._retries_s = retries_s
         self._file = place_file(paths, hook)
         self._place: int | None = None
+        self._kept: int | None = None  # the last that was written down
         self._host = os.uname().nodename
 
     def run(self) -> None:
@@ -142,10 +143,11 @@ class _Follower:
         return True
 
     def _note(self, place: int) -> None:
-        if place != self._place:
+        self._place = place  # in any case: while the disk is full, nobody is told the same thing again and again
+        if place != self._kept:
             self._file.parent.mkdir(mode=0o700, exist_ok=True)
             write_private(self._file, b"%d\n" % place)
-            self._place = place
+            self._kept = place
 
 
 def send(hook: Hook, notices: Sequence[Notice]) -> tuple[Verdict, str]:

@@ -126,6 +126,9 @@ def _host(name: str, url: str) -> str:
     try:
         parts = urlsplit(url)
         port = parts.port
+        (parts.hostname or "").encode(
+            "idna"
+        )  # as a look-up of the name will: UnicodeError for labels that are empty or too long
     except ValueError:
         raise UsageError("hook {name}: its url cannot be read", name=name) from None
     plain = url.isascii() and url.isprintable() and " " not in url

@@ -174,7 +174,7 @@ def verdict(shape: Shape, status: int, body: bytes) -> tuple[Verdict, str]:
 def _code(body: bytes, fields: Sequence[str]) -> int | None:
     try:
         answer = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(answer, dict):
         return None
