@@ -73,6 +73,28 @@ def test_a_foreign_program_on_a_card_is_shown_and_not_planned_over(two_cards):
         stranger.wait()
 
 
+def test_a_desktop_on_a_card_leaves_it_to_jobs(two_cards):
+    """A program that only draws, until it holds so much that it is no desktop."""
+    desktop = subprocess.Popen(["sleep", "300"])
+    try:
+        two_cards.describe(f"process = {desktop.pid} 600000000 graphics")
+        drawn = until(
+            lambda: two_cards.json("cards")["cards"][1] if two_cards.json("cards")["cards"][1]["processes"] else None
+        )
+        assert (drawn["processes"][0]["pid"], drawn["processes"][0]["draws"], drawn["free"]) == (
+            desktop.pid,
+            True,
+            True,
+        )
+        both = two_cards.json("submit", "--gpus", "2", "--", "true")["jobs"][0]["id"]
+        assert two_cards.over(both)["state"] == "succeeded"
+        two_cards.describe(f"process = {desktop.pid} {drawn['memory_bytes'] // 2} graphics")
+        until(lambda: not two_cards.json("cards")["cards"][1]["free"])
+    finally:
+        desktop.kill()
+        desktop.wait()
+
+
 @pytest.mark.slow
 def test_a_sick_card_hides_no_other_and_is_not_used(two_cards):
     for fault, health in (("lost", "lost"), ("reset_required queries", "reset-required"), ("unknown", "unknown")):

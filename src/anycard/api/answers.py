@@ -199,6 +199,7 @@ class CardProcess(_Answer):
     memory_bytes: int | None
     user: str | None
     command: str | None
+    draws: bool = Field(description="it only draws, as a desktop does, and computes nothing")
 
 
 class NodeAccess(_Answer):

@@ -47,6 +47,7 @@ def card_json(card: Card) -> dict[str, Any]:
                 "memory_bytes": process.memory_bytes,
                 "user": process.user,
                 "command": process.command,
+                "draws": process.draws,
             }
             for process in card.processes
         ],

@@ -10,6 +10,8 @@ from anycard.model.card import Card, Health
 from anycard.model.text import Param, Text
 from anycard.scheduling.plan import CardState, HostState
 
+_DESKTOP_SHARE = 0.25  # of a card's memory: what only draws and holds less leaves the card to jobs
+
 
 def host_state(board: Board, cards: Collection[Card], *, ours: Collection[int], locked: Mapping[str, str]) -> HostState:
     """``ours``: pids of programs that belong to attempts. ``locked``: card id -> who else on this machine holds it, in words."""
@@ -32,8 +34,10 @@ def _why_not(card: Card, attempt: int | None, ours: Collection[int], locked: str
         return Text("is {health}", {"health": card.health.value})
     if locked is not None:
         return Text("is held by {holder}", {"holder": locked})
+    drawn = sum(process.memory_bytes or 0 for process in card.processes or () if process.draws)
+    is_desktop = drawn < _DESKTOP_SHARE * (card.memory_bytes or 0)
     for process in card.processes or ():
-        if process.pid not in ours:
+        if process.pid not in ours and not (process.draws and is_desktop):
             who: dict[str, Param] = {"pid": process.pid, "user": process.user or "?", "command": process.command or "?"}
             return Text("is used by {command} (pid {pid}, {user}), which anycard did not start", who)
     return None

@@ -26,12 +26,14 @@ CPU_VENDOR = "cpu"
 
 @dataclass(frozen=True, slots=True)
 class CardProcess:
-    """A program on a card, as the vendor's tool reports it; ``jobs`` joins pids to attempts."""
+    """A program on a card, as the vendor's tool reports it; ``jobs`` joins pids to attempts. ``draws``: it only draws there, as a
+    desktop does, and computes nothing."""
 
     pid: int
     memory_bytes: int | None = None
     user: str | None = None
     command: str | None = None
+    draws: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,10 +168,11 @@ def _processes(host: Host, seen: dict[str, Any]) -> tuple[CardProcess, ...] | No
     memory = memory_by_pid(seen)
     if memory is None:
         return None
+    computing = {pid for name in PROCESS_LISTS if name != "graphics_processes" for pid, _ in _value(seen, name) or ()}
     found = []
     for pid, size in sorted(memory.items()):
         process = host.process(pid) or ProcessSeen(pid)
-        found.append(CardProcess(pid, size, process.user, process.command))
+        found.append(CardProcess(pid, size, process.user, process.command, draws=pid not in computing))
     return tuple(found)
 
 
