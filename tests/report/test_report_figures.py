@@ -178,6 +178,18 @@ def test_a_job_without_a_card():
     assert cpu_job(1.0, 1.0, count=0)[0][0] == "no-readings"
 
 
+def test_items_without_a_card_that_were_shorter_than_a_look():
+    """What each used in all is known when it is over, and that several ran at once is no reason to ask for fewer."""
+    holds = [Hold("cpu", n, T0 + n // 2 * 6, T0 + n // 2 * 6 + 6, 1.0, cpu_s) for n, cpu_s in enumerate([3.0, 1.8] * 4)]
+    made = figures(Seen(holds, {}, 1.0))
+    (one,) = findings(made, {})
+    assert (one.kind, one.text.params, one.advice) == ("cpus-used", {"cores": "0.8", "cpus": "2", "share": 40}, None)
+    (wide,) = findings(figures(Seen([Hold("cpu", 1, T0, T0 + 20, 8.0, 40.0)], {}, 1.0)), {})
+    assert wide.advice is not None and wide.advice.params == {"fewer": 2}
+    (open_,) = findings(figures(Seen([*holds, Hold("cpu", 9, T0, T0 + 30, 1.0)], {}, 1.0)), {})
+    assert open_.kind == "no-readings"
+
+
 def test_what_several_cards_share_is_told_once_of_the_worst():
     holds = [Hold(card, 1, T0, T0 + 600, 8.0) for card in (A, B)]
     seen = {A: series(A, utilisation=[0.9, 0.0, 0.9, 0.9] * 15), B: series(B, utilisation=[0.9, 0.0] * 30)}

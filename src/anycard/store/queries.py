@@ -163,9 +163,18 @@ def cards_of_job(connection: Connection, job_id: int) -> list[str]:
 
 
 def grants_of_job(connection: Connection, job_id: int) -> list[Row]:
-    """What its attempts held (``attempt_id``, ``cards_json``, ``cpus``, ``from_utc``, ``to_utc``), oldest first."""
-    wanted = (grants.c.attempt_id, grants.c.cards_json, grants.c.cpus, grants.c.from_utc, grants.c.to_utc)
-    return _rows(connection, select(*wanted).where(grants.c.job_id == job_id).order_by(grants.c.id))
+    """What its attempts held (``attempt_id``, ``cards_json``, ``cpus``, ``from_utc``, ``to_utc``), oldest first; ``cpu_s`` of CPU time went
+    into each, None while it runs, where nobody counted and where the attempt was pruned."""
+    wanted = (
+        grants.c.attempt_id,
+        grants.c.cards_json,
+        grants.c.cpus,
+        grants.c.from_utc,
+        grants.c.to_utc,
+        attempts.c.cpu_s,
+    )
+    held = grants.join(attempts, attempts.c.id == grants.c.attempt_id, isouter=True)
+    return _rows(connection, select(*wanted).select_from(held).where(grants.c.job_id == job_id).order_by(grants.c.id))
 
 
 def events_after(connection: Connection, after: int, *, job_id: int | None = None, limit: int = PAGE_ROWS) -> list[Row]:

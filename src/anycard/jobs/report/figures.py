@@ -90,11 +90,12 @@ class CardFigures:
 @dataclass(frozen=True, slots=True)
 class CpuFigures:
     """``cpus`` granted and ``cores`` kept busy, both the mean over the attempts' time (of several at once: together). ``cores`` None: not
-    seen."""
+    seen. ``each``: the most CPUs that one attempt had."""
 
     cpus: float
     cores: float | None
     seen_s: float
+    each: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,11 +221,15 @@ def _cpu(seen: Seen) -> CpuFigures:
     end = max((hold.until for hold in attempts.values()), default=0.0)
     span_s = end - begin
     cpus = sum(hold.cpus * hold.length_s for hold in attempts.values()) / span_s if span_s > 0 else 0.0
+    each = max((hold.cpus for hold in attempts.values()), default=0.0)
+    counted = [hold.cpu_s for hold in attempts.values() if hold.cpu_s is not None]
+    if span_s > 0 and len(counted) == len(attempts):  # all are over: their counts are exact, however short they were
+        return CpuFigures(cpus, sum(counted) / span_s, span_s, each)
     told = {(one.attempt, one.at): one.cpu_cores for one in seen.work if one.cpu_cores is not None}
     steps = {at for _, at in told}
     if not steps:
-        return CpuFigures(cpus, None, 0.0)
-    return CpuFigures(cpus, sum(told.values()) / len(steps), min(span_s, len(steps) * seen.work_step_s))
+        return CpuFigures(cpus, None, 0.0, each)
+    return CpuFigures(cpus, sum(told.values()) / len(steps), min(span_s, len(steps) * seen.work_step_s), each)
 
 
 def _sum(moments: Iterable[Moment], which: Callable[[Moment], bool] = lambda _: True) -> float:

@@ -327,12 +327,13 @@ def _of_cpu(cpu: CpuFigures) -> Iterator[Finding]:
     params: dict[str, Param] = {"cores": f"{cpu.cores:.1f}", "cpus": f"{cpu.cpus:.3g}", "share": _percent(share)}
     if cpu.seen_s < JUDGED_FROM_S:
         yield Finding("too-short", Text("the job held no card and ran too short to judge its CPUs"))
-    elif share < 0.5 and cpu.cpus >= 1.5:
+    elif share < 0.5 and cpu.each >= 1.5:
         yield Finding(
             "cpus-spare",
             Text("{cores} of {cpus} CPUs were busy ({share} %)", params),
             Text(
-                "asking for fewer (`--cpus {fewer}`) lets others start sooner", {"fewer": max(1, math.ceil(cpu.cores))}
+                "asking for fewer (`--cpus {fewer}`) lets others start sooner",
+                {"fewer": max(1, math.ceil(share * cpu.each))},
             ),
             share,
         )

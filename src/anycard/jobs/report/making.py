@@ -50,7 +50,14 @@ def _made(job: Row, holds: Sequence[Hold], span: Span, known: Sequence[Card], en
 def holds_of(grants: Iterable[Row], moment: float) -> list[Hold]:
     """A hold for each card of each grant; ``moment`` ends those that still go on."""
     return [
-        Hold(card_id, row["attempt_id"], row["from_utc"], max(row["from_utc"], row["to_utc"] or moment), row["cpus"])
+        Hold(
+            card_id,
+            row["attempt_id"],
+            row["from_utc"],
+            max(row["from_utc"], row["to_utc"] or moment),
+            row["cpus"],
+            row["cpu_s"],
+        )
         for row in grants
         for card_id in json.loads(row["cards_json"]) or (CPU_VENDOR,)
     ]

@@ -14,13 +14,15 @@ _SHORTEST_S = 0.001  # of a moment; what is less is rounding
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A card (``cpu`` where the attempt has none) held by an attempt from ``since`` to ``until`` (UTC seconds), with ``cpus`` beside it."""
+    """A card (``cpu`` where the attempt has none) held by an attempt from ``since`` to ``until`` (UTC seconds), with ``cpus`` beside it.
+    ``cpu_s`` of CPU time went into an attempt that is over; None: not counted."""
 
     card_id: str
     attempt: int
     since: float
     until: float
     cpus: float
+    cpu_s: float | None = None
 
     @property
     def length_s(self) -> float:
