@@ -8,7 +8,7 @@ import pytest
 from sizing_headers import safetensors
 
 from anycard.errors import NotFoundError
-from anycard.sizing.diffusion import Component, estimate_diffusion
+from anycard.sizing.diffusion import Component, diffusion_options, estimate_diffusion
 from anycard.sizing.files import is_diffusion, load_diffusion
 
 PARTS = (Component("text_encoder", 10**9, 10**8), Component("unet", 5 * 10**9, 10**8), Component("vae", 10**8, 10**7))
@@ -47,3 +47,20 @@ def test_a_folder_without_weights_is_named(tmp_path):
     (tmp_path / "model_index.json").write_text('{"unet": ["diffusers", "UNet"]}')
     with pytest.raises(NotFoundError, match="none of their weights"):
         load_diffusion(str(tmp_path))
+
+
+def test_what_would_make_an_image_model_fit():
+    need = estimate_diffusion(PARTS, width=1024, height=1024, batch=2).total_bytes
+    options = {one.name: one for one in diffusion_options(PARTS, 8 * 10**9, width=1024, height=1024, batch=2)}
+    assert set(options) >= {"offload", "quantise-fp8", "smaller-picture", "smaller-batch", "offload-fp8"}
+    assert all(one.total_bytes < need for one in options.values())
+    assert options["offload-fp8"].total_bytes < options["offload"].total_bytes
+    assert options["offload-fp8"].fits and not options["smaller-batch"].fits
+
+
+def test_components_are_folders_inside(tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "model_index.json").write_text(json.dumps({"..": ["a", "b"], "../other": ["a", "b"]}))
+    (tmp_path / "m.safetensors").write_bytes(safetensors({"t": ("F32", [10], 40)}))
+    with pytest.raises(NotFoundError, match="none of their weights"):
+        load_diffusion(str(tmp_path / "model"))

@@ -13,6 +13,7 @@ _SLUGS = frozenset((
     # options
     N_("shorter-context"), N_("smaller-batch"), N_("smaller-cache"), N_("more-cards"), N_("offload"), N_("accumulate"),
     N_("checkpointing"), N_("shorter-sequence"), N_("optimizer-8bit"), N_("lora"), N_("qlora"),
+    N_("tiled-decode"), N_("smaller-picture"), N_("offload-fp8"),
     # lines of a quote, what an offer does not say
     N_("setup"), N_("failed_tries"), N_("spot_restarts"), N_("forgotten"), N_("billing_step"), N_("storage_running"),
     N_("storage_stopped"), N_("data_out"), N_("billing_step_s"), N_("start_s"), N_("spot_availability"),

@@ -122,8 +122,8 @@ def load_diffusion(reference: str) -> tuple[Component, ...]:
     folder = Path(reference).expanduser()
     index = _read_json(folder / "model_index.json")
     found: list[Component] = []
-    for name in (name for name, kind in index.items() if isinstance(kind, list) and not name.startswith("_")):
-        files = sorted((folder / name).glob("*.safetensors"))
+    for name in (name for name, kind in index.items() if isinstance(kind, list) and re.fullmatch(r"[A-Za-z]\w*", name)):
+        files = sorted(path for path in (folder / name).glob("*.safetensors") if path.is_file())
         plain = [path for path in files if ".fp16." not in path.name and ".bf16." not in path.name]
         sizes: list[int] = []
         for path in plain or files:

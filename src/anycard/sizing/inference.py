@@ -79,9 +79,17 @@ def estimate_inference(shape: ModelShape, weights: Weights, serving: Serving) ->
         )
         estimate = replace(
             estimate.with_warning(unknown),
-            high_bytes=estimate.high_bytes + cache,
+            high_bytes=estimate.high_bytes
+            + cache
+            + weights.total_bytes // 5,  # compute of layers that nobody has looked at
             low_bytes=estimate.low_bytes - cache // 2,
         )
+    if shape.max_context and serving.context > shape.max_context:
+        beyond = Text(
+            "{model} was made for {most} tokens at most, {asked} are asked",
+            {"model": shape.name, "most": shape.max_context, "asked": serving.context},
+        )
+        estimate = estimate.with_warning(beyond)
     return estimate
 
 

@@ -40,10 +40,11 @@ def serving_options(
     memory."""
     options: list[Option] = []
 
-    def add(name: str, estimate: Estimate, price: Text) -> bool:
-        fits = estimate.total_bytes <= usable_bytes
-        options.append(Option(name, estimate.total_bytes, fits, price))
-        return fits
+    now = estimate_split(shape, weights, serving, cards).total_bytes
+
+    def add(name: str, estimate: Estimate, price: Text) -> None:
+        if estimate.total_bytes < now:  # what helps nothing is no option
+            options.append(Option(name, estimate.total_bytes, estimate.total_bytes <= usable_bytes, price))
 
     for name in cheaper_than(weights.scheme.linear_bytes):
         chosen = scheme(name)
@@ -87,7 +88,7 @@ def serving_options(
             estimate_split(shape, weights, serving, more),
             Text("{cards} cards of this kind: each at its price, and a hop between them", {"cards": more}),
         )
-    moved = estimate_split(shape, weights, serving, cards).total_bytes - usable_bytes
+    moved = now - usable_bytes
     if moved > 0 and serving.server is not Server.VLLM:
         share = min(1.0, moved / max(1, weights.linear_bytes))
         if share < 1:
@@ -108,9 +109,12 @@ def serving_options(
 def training_options(shape: ModelShape, weights: Weights, recipe: Recipe, usable_bytes: int) -> tuple[Option, ...]:
     """For a recipe that does not fit: smaller micro-batches, checkpointing, cheaper optimizer, LoRA, QLoRA, ZeRO, offload."""
     options: list[Option] = []
+    now = estimate_training(shape, weights, recipe).total_bytes
     for name, changed, price in _recipes(recipe):
         quantised = weights_from_shape(shape, scheme("nf4")) if changed.method is Method.QLORA else weights
         total = estimate_training(shape, quantised, changed).total_bytes
+        if total >= now:
+            continue
         options.append(Option(name, total, total <= usable_bytes, price))
     more = _fewest_cards(
         lambda count: (

@@ -114,7 +114,7 @@ def decode_speed(
     bandwidth = (
         CPU_BANDWIDTH if kind is not None and kind.name == "cpu" and card.vendor != "cpu" else card.bandwidth_bytes_s
     )
-    if kind is None or not bandwidth:
+    if kind is None or not bandwidth or not shape.vocab:  # without a vocabulary it writes no tokens
         return None
     active = 1.0
     if shape.active_linear_params is not None and shape.linear_params:
@@ -136,7 +136,7 @@ def decode_speed(
 def prefill_speed(shape: ModelShape, weights: Weights, card: CardSpec, *, backend: str | None = None) -> Speed | None:
     """Prompt tokens a second: two operations a weight and token at the share of the nominal rate that the class reaches."""
     kind = speed_class(card, backend)
-    if kind is None or not card.half_flops or not kind.prefill:
+    if kind is None or not card.half_flops or not kind.prefill or not shape.vocab:
         return None
     rate = card.half_flops * kind.prefill / (2 * max(1, shape.active_params))
     return _speed(rate * (0.8 if weights.scheme.linear_bytes < 1 else 1.0), kind, extra=0.25)

@@ -75,6 +75,10 @@ def fit(
         raise UsageError("which model?", hint="anycard fit FOLDER, anycard fit FILE.gguf, or anycard fit Qwen3-8B")
     _check(task, server, cache)
     if is_diffusion(model):
+        if task != "infer":
+            raise UsageError(
+                "fine-tunes of image models are not sized yet: {model}", hint="--task infer is", model=model
+            )
         return _image(model, image, batch, specs_for(card or (), cards), json)
     if fetch:
         found = _fetched(model, quant)
@@ -122,20 +126,22 @@ def _fetched(model: str, quant: str | None) -> Any:
 def _image(folder: str, image: str, batch: int, specs: Any, as_json: bool) -> int:
     from pathlib import Path
 
-    from anycard.sizing.diffusion import estimate_diffusion
+    from anycard.sizing.diffusion import diffusion_options, estimate_diffusion
     from anycard.sizing.files import load_diffusion
-    from anycard.sizing.fit import CardFit, judge
+    from anycard.sizing.fit import CardFit, Verdict, judge
 
     width, _times, height = image.lower().partition("x")
     if not (width.isdigit() and height.isdigit() and 0 < int(width) <= 65536 and 0 < int(height) <= 65536):
         raise UsageError("--size {size} is no size; write 1024x1024", size=image)
-    estimate = estimate_diffusion(load_diffusion(folder), width=int(width), height=int(height), batch=batch)
-    answers = [
-        CardFit(
-            spec, 1, judge(estimate, spec), estimate, spec.usable_bytes and spec.usable_bytes - estimate.total_bytes
-        )
-        for spec, _count in specs
-    ]
+    picture = {"width": int(width), "height": int(height), "batch": batch}
+    components = load_diffusion(folder)
+    estimate = estimate_diffusion(components, **picture)
+    answers = []
+    for spec, _count in specs:
+        usable, verdict = spec.usable_bytes, judge(estimate, spec)
+        helping = diffusion_options(components, usable, **picture) if usable and verdict is not Verdict.FITS else ()
+        free = None if usable is None else usable - estimate.total_bytes
+        answers.append(CardFit(spec, 1, verdict, estimate, free, options=helping))
     name = Path(folder).resolve().name
     if as_json:
         body = {
@@ -146,7 +152,7 @@ def _image(folder: str, image: str, batch: int, specs: Any, as_json: bool) -> in
             "batch": batch,
             **estimate.to_json(),
         }
-        document({**body, "fits": [answer.to_json() for answer in answers], "options": []})
+        document({**body, "fits": [answer.to_json() for answer in answers], "options": answers[0].to_json()["options"]})
     else:
         _print_parts(estimate)
         _print_answers(answers, name)
