@@ -169,6 +169,8 @@ def test_odd_addresses_are_pages_that_say_so(visitor):
         "/queue?after=x",
         "/jobs?cursor=x",
         "/jobs?state=zz",
+        "/jobs/1/events?after=-1",
+        "/jobs/1/events?after=" + "9" * 20,
         "/%ff%fe",
     ):
         answer = visitor.ask(path)

@@ -129,7 +129,19 @@ def test_a_retried_item_goes_on_in_the_log_of_its_next_attempt(cli, visitor):
 
 
 @pytest.mark.parametrize(
-    "topics", ["", "nothing", "log:1", "log:1:x", "job:none", ",".join(f"job:{n}" for n in range(30)), "log:none:0"]
+    "topics",
+    [
+        "",
+        "nothing",
+        "log:1",
+        "log:1:x",
+        "job:none",
+        ",".join(f"job:{n}" for n in range(30)),
+        "log:none:0",
+        "log:1:9999",
+        "log:1:99999999999999999999",
+        "log:1:0:99999999999999999999",
+    ],
 )
 def test_topics_that_are_none(visitor, topics):
     assert 400 <= visitor.ask(f"/page/stream?topics={topics}").status < 500

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ from anycard.jobs.states import OPEN_JOB_STATES
 from anycard.web.sessions import Session
 from anycard.web.stream import Hub, Maker, Topic
 
+_NUMBER = re.compile(r"-?[0-9]{1,15}")
 _JUST_S = 30.0  # a page is drawn and follows within so long
 _MANY_ITEMS = 500  # when so many changed at once, the page asks for its grid again
 _BEHIND_BYTES = 1024 * 1024  # a log that runs away faster is caught up with at its end
@@ -164,12 +166,11 @@ async def _job(hub: Hub, who: Session, argument: str, mark: str) -> Topic:
 async def _log(hub: Hub, who: Session, argument: str, mark: str) -> Topic:
     ref, _, rest = argument.partition(":")
     item, _, attempt = rest.partition(":")
-    try:
-        made = _Log(hub, who, ref, int(item), int(attempt) if attempt else None, mark)
-    except ValueError:
-        raise NotFoundError("there is no log {name}", name=argument) from None
-    await hub.services.jobs.own(ref, who)
-    return made
+    if not _NUMBER.fullmatch(item) or (attempt and not _NUMBER.fullmatch(attempt)):
+        raise NotFoundError("there is no log {name}", name=argument)
+    number, tried = int(item), int(attempt) if attempt else None
+    await hub.services.files.log(ref, who, item=number, attempt=tried)  # says no before the stream has begun
+    return _Log(hub, who, ref, number, tried, mark)
 
 
 MAKERS: dict[str, Maker] = {"queue": _queue, "cards": _cards, "job": _job, "log": _log}

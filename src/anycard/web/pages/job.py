@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from anycard.errors import ForbiddenError, NotFoundError, UsageError
@@ -80,9 +80,37 @@ async def failed(request: Request, ref: str) -> Response:
     return page(request, "parts/failed.html", job=found, **await _failed(who, found))
 
 
-@router.get("/jobs/{ref}/events")
-async def events(request: Request, ref: str, after: int = 0) -> Response:
+@router.get("/jobs/{ref}/shown")
+async def shown(
+    request: Request,
+    ref: str,
+    item: Annotated[int, Query(ge=-1, le=2**53)],
+    attempt: Annotated[int | None, Query(ge=1, le=2**53)] = None,
+) -> Response:
+    """The line above the log: how the item is by now."""
     who = visit(request)
+    found = await who.jobs.job(ref, who.caller.user)
+    await who.jobs.own(found["id"], who.caller)
+    one = await _one(who, found["id"], item)
+    return page(request, "parts/shown.html", job=found, item=item, attempt=attempt, shown=one)
+
+
+@router.get("/jobs/{ref}/outputs/now")
+async def outputs(request: Request, ref: str) -> Response:
+    who = visit(request)
+    found = await who.jobs.job(ref, who.caller.user)
+    _, with_output = await who.files.with_output(ref, who.caller)
+    return page(request, "parts/job_outputs.html", job=found, with_output=with_output)
+
+
+@router.get("/jobs/{ref}/events")
+async def events(
+    request: Request, ref: str, after: Annotated[int, Query(ge=0, le=2**53)] = 0, full: bool = False
+) -> Response:
+    """``full``: the visitor's page of them is full and asks only because there is news; none of it belongs there."""
+    who = visit(request)
+    if full and not after:
+        return Response(status_code=204)
     found = await who.jobs.events(ref, who.caller, after=after, limit=_EVENT_ROWS)
     return page(request, "parts/events.html", **found)
 
