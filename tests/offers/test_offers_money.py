@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anycard.errors import AnycardError, NotFoundError
-from anycard.offers.catalogue import CatalogueError, find_offer, parse_offers
+from anycard.offers.catalogue import CatalogueError, find_offer, parse_offers, with_terms
 from anycard.offers.files import load_availability, load_offers, rates, shipped_offers
 from anycard.offers.money import PriceError, Rates, parse_decimal, parse_price, shown
 from anycard.offers.offer import Offer
@@ -341,3 +341,31 @@ def test_a_scorecard_with_a_report():
     facts = {fact.name: fact for fact in scorecard([offer(billing_step_s=1, persistence="persistent")], report)}
     assert [facts[name].good for name in ("card", "link", "billing_step", "queue", "persistence")] == [True] * 5
     assert facts["storage_read"].good is False and facts["network"].good is True
+
+
+def test_longer_leases_are_offers_billed_by_the_whole_term():
+    row = {
+        "provider": "p",
+        "instance": "i",
+        "card": "A100",
+        "on_demand_per_h": "12",
+        "terms": "monthly=5000; 1-year=48000",
+    }
+    leases = {one.id: one for one in with_terms(parse_offers([row]))}
+    assert list(leases) == ["p-i", "p-i:monthly", "p-i:1-year"]
+    for hours, months in ((1, 1), (730, 1), (731, 2)):
+        assert quote(QuoteJob(work_s=hours * 3600), leases["p-i:monthly"], rates=RATES).total == 5000 * months
+
+
+def test_own_hardware_in_a_table_is_an_offer_at_its_true_price():
+    row = {
+        "provider": "mine", "instance": "box", "card": "A100", "card_count": "2", "currency": "CNY", "card_price": "60000",
+        "host_price": "20000", "power_supply_price": "3000", "cooling_price": "2000", "setup_hours": "10", "wage_per_h": "200",
+        "life_years": "4", "watts": "900", "electricity_per_kwh": "0.8", "idle_share": "0.6",
+    }  # fmt: skip
+    (own,) = parse_offers([row])
+    capital, busy = Decimal(147_000), Decimal(4 * 365 * 24) * Decimal("0.4")
+    assert own.place == "own" and own.card_count == 2
+    assert round(own.on_demand_per_h, 9) == round(capital / busy + Decimal("0.72"), 9)
+    with pytest.raises(CatalogueError, match="row 2: own hardware needs"):
+        parse_offers([{**row, "life_years": "0"}])

@@ -12,8 +12,9 @@ from anycard.i18n import N_
 from anycard.model.card import Card
 from anycard.model.text import Text
 from anycard.offers.advice import CPU, HERE, RENTED, Candidate
+from anycard.offers.catalogue import with_terms
 from anycard.offers.money import PriceError, Rates
-from anycard.offers.offer import Offer
+from anycard.offers.offer import OWN, Offer
 from anycard.offers.own import Hardware
 from anycard.offers.quote import QuoteJob, quote
 from anycard.sizing.cardspec import CardSpec, find_card
@@ -148,7 +149,7 @@ def rented(
     found: list[Candidate] = []
     left_out: Counter[str] = Counter()
     specs: dict[tuple[str, Decimal | None], CardSpec | None] = {}
-    for offer in offers:
+    for offer in with_terms(offers):
         if offer.on_demand_per_h is None:
             left_out[words(_NO_PRICE)] += 1
             continue
@@ -178,7 +179,8 @@ def rented(
             continue
         hours = priced.elapsed_s / 3600
         high = hours * _HERE_SPREAD
-        found.append(Candidate(RENTED, name, hours, priced.total, high, spec.model, spec.vendor, offer.region, priced))
+        place = OWN if offer.place == OWN else RENTED
+        found.append(Candidate(place, name, hours, priced.total, high, spec.model, spec.vendor, offer.region, priced))
     return found, [f"{why}: {count}" for why, count in left_out.items()]
 
 

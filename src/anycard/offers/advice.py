@@ -9,11 +9,12 @@ from typing import Any
 
 from anycard.model.text import Text
 from anycard.offers.money import Rates, shown
+from anycard.offers.offer import OWN
 from anycard.offers.own import Hardware, break_even_hours_a_week
 from anycard.offers.quote import Quote
 from anycard.units import format_duration
 
-HERE, RENTED, CPU, OWN = "here", "rented", "cpu", "own"
+HERE, RENTED, CPU = "here", "rented", "cpu"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 
 from anycard.errors import UsageError
 from anycard.offers.money import PriceError, parse_decimal, parse_price
-from anycard.offers.offer import HOURS_PER_MONTH, Offer, Term
+from anycard.offers.offer import HOURS_PER_MONTH, OWN, Offer, Term
+from anycard.offers.own import hardware_of_row, own_offer
 
 _CURRENCY = re.compile(r"^[A-Z]{3}$")
 # Other spellings of our columns, SkyPilot's among them.
@@ -83,6 +84,45 @@ def _offer(row: Mapping[str, str], source: str, known_by: str) -> Offer:
     if not _CURRENCY.match(currency):
         raise PriceError("{currency} is no currency", currency=currency[:20])
     region = row.get("region", "").strip()
+    offer = _priced(row, provider, instance, region, currency, source, known_by)
+    owned = hardware_of_row(row, currency)
+    if owned is None:
+        return offer
+    figures = own_offer(owned)
+    return replace(
+        offer,
+        place=OWN,
+        card_count=figures.card_count,
+        on_demand_per_h=figures.on_demand_per_h,
+        billing_step_s=offer.billing_step_s or figures.billing_step_s,
+        egress_per_gb=offer.egress_per_gb or figures.egress_per_gb,
+        storage_running_per_gb_month=offer.storage_running_per_gb_month or figures.storage_running_per_gb_month,
+        storage_stopped_per_gb_month=offer.storage_stopped_per_gb_month or figures.storage_stopped_per_gb_month,
+        start_s=offer.start_s or figures.start_s,
+        persistence=offer.persistence or figures.persistence,
+    )
+
+
+def with_terms(offers: Iterable[Offer]) -> Iterator[Offer]:
+    """Each offer, and after it its longer leases as offers of their own (``ID:monthly``): billed by the whole term, used or not."""
+    for offer in offers:
+        yield offer
+        for term in offer.terms:
+            length_s = round(term.months * HOURS_PER_MONTH * 3600)
+            yield replace(
+                offer,
+                id=f"{offer.id}:{term.name}",
+                on_demand_per_h=term.per_h,
+                spot_per_h=None,
+                billing_step_s=length_s,
+                minimum_s=length_s,
+                terms=(),
+            )
+
+
+def _priced(
+    row: Mapping[str, str], provider: str, instance: str, region: str, currency: str, source: str, known_by: str
+) -> Offer:
     return Offer(
         id=row.get("id", "").strip() or _slug(provider, instance, region),
         provider=provider or "own",

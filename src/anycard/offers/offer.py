@@ -10,6 +10,7 @@ from typing import Any
 from anycard.offers.money import shown
 
 HOURS_PER_MONTH = Decimal(730)
+OWN = "own"  # the place of what one has bought
 
 
 @dataclass(frozen=True, slots=True)

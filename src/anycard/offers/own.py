@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from anycard.offers.money import PriceError
+from anycard.offers.money import PriceError, parse_decimal
 from anycard.offers.offer import Offer
 
 _WEEKS_A_YEAR = Decimal(365) / Decimal(7)
@@ -81,6 +82,23 @@ def own_offer(hardware: Hardware, offer_id: str = "own") -> Offer:
         place="own",
         source="own figures",
     )
+
+
+# Columns of a table of offers that describe own hardware: a row that has ``card_price`` is priced by them.
+_COLUMNS = (
+    "card_price", "host_price", "power_supply_price", "cooling_price", "setup_hours", "upkeep_hours_month", "wage_per_h", "life_years",
+    "resale", "watts", "idle_watts", "electricity_per_kwh", "idle_share",
+)  # fmt: skip
+
+
+def hardware_of_row(row: Mapping[str, str], currency: str) -> Hardware | None:
+    """The hardware that a row of a table describes; None if it names no ``card_price``. Raises PriceError for what cannot be."""
+    figures = {name: parse_decimal(row.get(name, ""), name, most=Decimal(100_000_000)) for name in _COLUMNS}
+    if figures["card_price"] is None:
+        return None
+    count = parse_decimal(row.get("card_count", ""), "card_count", most=Decimal(100_000)) or Decimal(1)
+    given = {name: value for name, value in figures.items() if value is not None}
+    return Hardware(card=row.get("card", "").strip(), card_count=max(1, int(count)), currency=currency, **given)
 
 
 def break_even_hours_a_week(hardware: Hardware, rent_per_h: Decimal) -> Decimal | None:

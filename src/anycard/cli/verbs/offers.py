@@ -60,6 +60,7 @@ def offers(
     ] = None,
     json: options.Json = False,
 ) -> int:
+    from anycard.offers.catalogue import with_terms
     from anycard.offers.files import known_offers, load_offers, rates
     from anycard.offers.money import shown
     from anycard.offers.scorecard import scorecard
@@ -68,7 +69,7 @@ def offers(
         raise UsageError("--sort {sort} is not known; {sorts} are", sort=sort, sorts=_(", ").join(_SORTS))
     today = datetime.now(UTC).date()
     refreshed = _refresh(today.isoformat(), cloud or ()) if refresh else None
-    known = load_offers(file) if file else known_offers(offers_folder())
+    known = with_terms(load_offers(file) if file else known_offers(offers_folder()))
     exchange = rates(rate or (), offers_folder())
     highest = decimal(most, "--max-price")
     chosen = []

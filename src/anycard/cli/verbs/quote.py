@@ -73,7 +73,7 @@ def quote(
 ) -> int:
     from decimal import Decimal
 
-    from anycard.offers.catalogue import find_offer
+    from anycard.offers.catalogue import find_offer, with_terms
     from anycard.offers.files import known_offers, load_availability, load_offers, rates
     from anycard.offers.quote import QuoteJob
     from anycard.offers.quote import quote as make_quote
@@ -87,7 +87,7 @@ def quote(
             job=job,
         )
     work = work_of(job, hours, tokens, quant)
-    chosen = find_offer(load_offers(offers) if offers else known_offers(offers_folder()), offer)
+    chosen = find_offer(with_terms(load_offers(offers) if offers else known_offers(offers_folder())), offer)
     spec = find_card(chosen.card, card_specs()) if chosen.card else None
     assumed = list(work.assumed)
     item_s = work.seconds_on(spec) if spec else None
