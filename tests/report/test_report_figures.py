@@ -186,6 +186,10 @@ def test_items_without_a_card_that_were_shorter_than_a_look():
     assert (one.kind, one.text.params, one.advice) == ("cpus-used", {"cores": "0.8", "cpus": "2", "share": 40}, None)
     (wide,) = findings(figures(Seen([Hold("cpu", 1, T0, T0 + 20, 8.0, 40.0)], {}, 1.0)), {})
     assert wide.advice is not None and wide.advice.params == {"fewer": 2}
+    late = [
+        Hold("cpu", n, T0 + n * 100, T0 + n * 100 + 10, 1.0, 6.0) for n in range(3)
+    ]  # tries with long waits between them
+    assert figures(Seen(late, {}, 1.0)).cpu.cpus == 1.0
     (open_,) = findings(figures(Seen([*holds, Hold("cpu", 9, T0, T0 + 30, 1.0)], {}, 1.0)), {})
     assert open_.kind == "no-readings"
 

@@ -44,6 +44,9 @@ def test_the_example_from_submit_to_download(tab, cli, digits):
     failed = tab.locator("#items a.i-failed")
     seen(tab, "document.querySelectorAll('#items a.i-succeeded').length === 8")
     assert failed.count() == 1
+    tab.get_by_role("link", name="Look through the outputs of 8 items").wait_for()
+    tab.locator("#shown .s-succeeded, #shown .s-failed").wait_for()
+    seen(tab, "document.getElementById('events').textContent.includes('the job ended')")
 
     failed.click()
     tab.wait_for_url("**item=*")

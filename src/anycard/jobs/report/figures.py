@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -217,9 +218,7 @@ def _stretches(mine: Sequence[Moment], cpus: float, step_s: float) -> Iterable[S
 def _cpu(seen: Seen) -> CpuFigures:
     """Each attempt counts once, however many cards it holds."""
     attempts = {hold.attempt: hold for hold in seen.holds}
-    begin = min((hold.since for hold in attempts.values()), default=0.0)
-    end = max((hold.until for hold in attempts.values()), default=0.0)
-    span_s = end - begin
+    span_s = _length_of_union(attempts.values())
     cpus = sum(hold.cpus * hold.length_s for hold in attempts.values()) / span_s if span_s > 0 else 0.0
     each = max((hold.cpus for hold in attempts.values()), default=0.0)
     counted = [hold.cpu_s for hold in attempts.values() if hold.cpu_s is not None]
@@ -230,6 +229,15 @@ def _cpu(seen: Seen) -> CpuFigures:
     if not steps:
         return CpuFigures(cpus, None, 0.0, each)
     return CpuFigures(cpus, sum(told.values()) / len(steps), min(span_s, len(steps) * seen.work_step_s), each)
+
+
+def _length_of_union(holds: Iterable[Hold]) -> float:
+    """Seconds in which at least one of them went on: what lies between two tries of an item is nobody's."""
+    length, reached = 0.0, -math.inf
+    for hold in sorted(holds, key=lambda one: one.since):
+        length += max(0.0, hold.until - max(hold.since, reached))
+        reached = max(reached, hold.until)
+    return length
 
 
 def _sum(moments: Iterable[Moment], which: Callable[[Moment], bool] = lambda _: True) -> float:

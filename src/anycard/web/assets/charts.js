@@ -59,7 +59,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const holder = document.createElement("div");
     holder.className = "chart";
     holder.setAttribute("role", "img");
-    const last = shown.map((card) => `${card.card} ${format(data[shown.indexOf(card) + 1].findLast((v) => v != null), kind)}`).join(", ");
+    const last = shown.map((card) => `${card.card} ${format(latest(data[shown.indexOf(card) + 1]), kind)}`).join(", ");
     holder.setAttribute("aria-label", `${kind.title}: ${last}`);
     box.append(holder);
     const made = new uPlot({
@@ -71,14 +71,15 @@ document.addEventListener("DOMContentLoaded", () => {
         y: kind.range ? { range: kind.range } : { range: (u, low, high) => [0, Math.max(high || 0, ...caps, 1) * 1.08] },
       },
       axes: [{ ...axis, values: ticks, space: 90, incrs: [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 345600, 604800] }, { ...axis, size: 46 }],
-      series: [{ value: (u, v) => v == null ? "" : new Date(v * 1000).toLocaleString() }, ...shown.map((card, index) => ({
+      series: [{ label: words.time, value: (u, v) => v == null ? words.latest : new Date(v * 1000).toLocaleString() }, ...shown.map((card, index) => ({
         label: card.card, stroke: COLOURS[index % COLOURS.length], width: 1.5, dash: index >= COLOURS.length ? [5, 3] : undefined,
-        value: (u, v) => format(v, kind), points: { show: data[0].length < 40 },
+        value: (u, v) => format(u.cursor.idx == null ? latest(u.data[index + 1]) : v, kind), points: { show: data[0].length < 40 },
       }))],
       hooks: { draw: [(u) => extras(u, caps, told.marks, style)] },
     }, data, holder);
     plots.push(made);
   }
+  const latest = (values) => values.findLast((value) => value != null);
   const format = (value, kind) => value == null ? "?" : `${value >= 100 ? value.toFixed(0) : value.toFixed(1)} ${kind.unit}`;
 
   function extras(u, caps, marks, style) {

@@ -24,7 +24,7 @@ router = APIRouter()
 _OPTIONS = ("cpus", "memory", "accelerators", "time_limit")
 _EXAMPLE = """\
 run: |
-  echo "item $ANYCARD_INDEX of $ANYCARD_COUNT"
+  echo "item $ANYCARD_INDEX"
   python3 --version > "$ANYCARD_OUTPUT_DIR/version.txt"
 anycard:
   foreach: {count: 4}
