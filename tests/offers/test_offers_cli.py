@@ -294,3 +294,29 @@ def test_what_a_deadline_rules_out_is_not_compared_with_buying(call, tmp_path):
     body = json.loads(out)
     note = body["break_even"]["note"]
     assert any(one["card"] and f"buying {one['card']} beats" in note for one in body["ranked"])
+
+
+def _need(call, *how):
+    code, out, _ = call("fit", "Qwen3-8B", "--card", "A100-80GB", "--cards", "8", "--json", *how)
+    assert code in (0, 1)
+    return json.loads(out)["total_bytes"]
+
+
+def test_each_way_to_spread_a_training_needs_less_of_a_card(call):
+    full = ("--task", "full", "--context", "2048")
+    needs = [_need(call, *full, "--zero", stage) for stage in "0123"]
+    assert needs == sorted(needs, reverse=True) and len(set(needs)) == 4
+    assert _need(call, *full, "--zero", "3", "--offload") < needs[3] == _need(call, *full)
+    assert _need(call, *full, "--zero", "2", "--optimizer", "adamw-8bit") < needs[2]
+
+
+def test_ways_to_split_a_served_model(call):
+    assert _need(call, "--split", "tensor") < _need(call, "--split", "data")
+
+
+@pytest.mark.parametrize(
+    "wrong", [("--zero", "2"), ("--split", "x"), ("--task", "full", "--optimizer", "x"), ("--offload",)]
+)
+def test_what_does_not_go_together_is_refused(call, wrong):
+    code, _, err = call("fit", "Qwen3-8B", *wrong)
+    assert code == 2 and err

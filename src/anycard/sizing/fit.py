@@ -11,7 +11,7 @@ from anycard.sizing.cardspec import CardSpec
 from anycard.sizing.estimate import Estimate
 from anycard.sizing.inference import Serving
 from anycard.sizing.options import Option, serving_options, training_options
-from anycard.sizing.parallel import estimate_split
+from anycard.sizing.parallel import Split, estimate_split
 from anycard.sizing.recipe import Recipe
 from anycard.sizing.shape import ModelShape
 from anycard.sizing.speed import Speed, decode_speed, prefill_speed, training_speed
@@ -57,12 +57,16 @@ class CardFit:
         }
 
 
-def fit_serving(shape: ModelShape, weights: Weights, serving: Serving, card: CardSpec, cards: int = 1) -> CardFit:
+def fit_serving(
+    shape: ModelShape, weights: Weights, serving: Serving, card: CardSpec, cards: int = 1, split: Split | None = None
+) -> CardFit:
     """Whether ``serving`` fits ``cards`` cards of this kind, and how fast it would be."""
-    estimate = estimate_split(shape, weights, serving, cards)
+    estimate = estimate_split(shape, weights, serving, cards, split)
     verdict = judge(estimate, card)
     usable = card.usable_bytes
-    helping = serving_options(shape, weights, serving, usable, cards) if usable and verdict is not Verdict.FITS else ()
+    helping = (
+        serving_options(shape, weights, serving, usable, cards, split) if usable and verdict is not Verdict.FITS else ()
+    )
     return CardFit(
         card,
         cards,

@@ -10,7 +10,7 @@ from anycard.model.text import Text
 from anycard.sizing.cache import cache_bytes
 from anycard.sizing.estimate import Estimate
 from anycard.sizing.inference import Server, Serving
-from anycard.sizing.parallel import estimate_split
+from anycard.sizing.parallel import Split, estimate_split
 from anycard.sizing.quantization import CACHE_BYTES, cheaper_than, scheme
 from anycard.sizing.recipe import Method, Recipe
 from anycard.sizing.shape import ModelShape
@@ -34,13 +34,18 @@ class Option:
 
 
 def serving_options(
-    shape: ModelShape, weights: Weights, serving: Serving, usable_bytes: int, cards: int = 1
+    shape: ModelShape,
+    weights: Weights,
+    serving: Serving,
+    usable_bytes: int,
+    cards: int = 1,
+    split: Split | None = None,
 ) -> tuple[Option, ...]:
     """For a model that does not fit (or only just): cheaper weights, shorter context, smaller batch, smaller cache, more cards, host
     memory."""
     options: list[Option] = []
 
-    now = estimate_split(shape, weights, serving, cards).total_bytes
+    now = estimate_split(shape, weights, serving, cards, split).total_bytes
 
     def add(name: str, estimate: Estimate, price: Text) -> None:
         if estimate.total_bytes < now:  # what helps nothing is no option
@@ -50,42 +55,42 @@ def serving_options(
         chosen = scheme(name)
         if (chosen.file_format == "gguf") != (serving.server is Server.LLAMA_CPP):
             continue
-        estimate = estimate_split(shape, weights_from_shape(shape, chosen), serving, cards)
+        estimate = estimate_split(shape, weights_from_shape(shape, chosen), serving, cards, split)
         add(f"quantise-{name}", estimate, _quality(chosen.linear_bytes))
-    longest = longest_context(shape, weights, serving, usable_bytes, cards)
+    longest = longest_context(shape, weights, serving, usable_bytes, cards, split)
     if 256 <= longest < serving.context:
         add(
             "shorter-context",
-            estimate_split(shape, weights, replace(serving, context=longest), cards),
+            estimate_split(shape, weights, replace(serving, context=longest), cards, split),
             Text("at most {tokens} tokens of prompt and answer together", {"tokens": longest}),
         )
     if serving.batch > 1:
         batch = _largest(
             serving.batch,
             lambda size: (
-                estimate_split(shape, weights, replace(serving, batch=size), cards).total_bytes <= usable_bytes
+                estimate_split(shape, weights, replace(serving, batch=size), cards, split).total_bytes <= usable_bytes
             ),
         )
         if batch:
             add(
                 "smaller-batch",
-                estimate_split(shape, weights, replace(serving, batch=batch), cards),
+                estimate_split(shape, weights, replace(serving, batch=batch), cards, split),
                 Text("{batch} sequences at once: less throughput, the same speed for one", {"batch": batch}),
             )
     if CACHE_BYTES[serving.cache_type] > 1.07:
         smaller = replace(serving, cache_type="q8_0" if serving.server is Server.LLAMA_CPP else "fp8")
         add(
             "smaller-cache",
-            estimate_split(shape, weights, smaller, cards),
+            estimate_split(shape, weights, smaller, cards, split),
             Text("the cache at 8 bits: hardly any loss of quality"),
         )
     more = _fewest_cards(
-        lambda count: estimate_split(shape, weights, serving, count).total_bytes <= usable_bytes, cards
+        lambda count: estimate_split(shape, weights, serving, count, split).total_bytes <= usable_bytes, cards
     )
     if more:
         add(
             "more-cards",
-            estimate_split(shape, weights, serving, more),
+            estimate_split(shape, weights, serving, more, split),
             Text("{cards} cards of this kind: each at its price, and a hop between them", {"cards": more}),
         )
     moved = now - usable_bytes
@@ -172,7 +177,14 @@ def _recipes(recipe: Recipe) -> Iterator[tuple[str, Recipe, Text]]:
         )
 
 
-def longest_context(shape: ModelShape, weights: Weights, serving: Serving, usable_bytes: int, cards: int = 1) -> int:
+def longest_context(
+    shape: ModelShape,
+    weights: Weights,
+    serving: Serving,
+    usable_bytes: int,
+    cards: int = 1,
+    split: Split | None = None,
+) -> int:
     """The longest context that fits, 0 if not even one token does."""
     most = shape.max_context or 1 << 20
     if cache_bytes(shape, most) == 0:
@@ -180,7 +192,7 @@ def longest_context(shape: ModelShape, weights: Weights, serving: Serving, usabl
     return _largest(
         most,
         lambda tokens: (
-            estimate_split(shape, weights, replace(serving, context=tokens), cards).total_bytes <= usable_bytes
+            estimate_split(shape, weights, replace(serving, context=tokens), cards, split).total_bytes <= usable_bytes
         ),
     )
 

@@ -17,6 +17,8 @@ from anycard.i18n.slugs import slug
 MORE = N_("MODEL is a folder with config.json and .safetensors, a .gguf file, or a name such as Qwen3-8B.")
 TASKS = ("infer", "lora", "qlora", "full", "train")
 SERVERS = ("transformers", "llama.cpp", "vllm")
+_SPLITS = ("layers", "tensor", "data")
+_OPTIMIZERS = {"adamw": 8.0, "adamw-bf16": 4.0, "adamw-8bit": 2.0, "sgd": 0.0}  # bytes of moments a weight
 
 
 def fit(
@@ -45,6 +47,20 @@ def fit(
     no_checkpointing: Annotated[
         bool, typer.Option("--no-checkpointing", help=_("Train without gradient checkpointing"))
     ] = False,
+    split: Annotated[
+        str | None,
+        typer.Option("--split", metavar="HOW", help=_("Over several cards: layers, tensor or data (a copy each)")),
+    ] = None,
+    zero: Annotated[
+        int | None, typer.Option("--zero", metavar="STAGE", min=0, max=3, help=_("ZeRO stage over several cards"))
+    ] = None,
+    offload: Annotated[
+        bool, typer.Option("--offload", help=_("Train with the optimizer in host memory, at stage 3 the weights too"))
+    ] = False,
+    optimizer: Annotated[
+        str | None,
+        typer.Option("--optimizer", metavar="NAME", help=_("adamw, adamw-bf16 (all in bf16), adamw-8bit or sgd")),
+    ] = None,
     image: Annotated[
         str, typer.Option("--size", metavar="WxH", help=_("Size of an image model's pictures"))
     ] = "1024x1024",
@@ -74,6 +90,7 @@ def fit(
     if model is None:
         raise UsageError("which model?", hint="anycard fit FOLDER, anycard fit FILE.gguf, or anycard fit Qwen3-8B")
     _check(task, server, cache)
+    _check_how(task, split, zero, optimizer, offload=offload)
     if is_diffusion(model):
         if task != "infer":
             raise UsageError(
@@ -85,9 +102,17 @@ def fit(
     else:
         found = load_model(model, quant, environ=environ)
     if task == "infer":
-        answers = _serving(found, context, batch, server, cache, specs_for(card or (), cards))
+        answers = _serving(found, context, batch, server, cache, split, specs_for(card or (), cards))
     else:
-        answers = _training(found, task, context, batch, rank, no_checkpointing, specs_for(card or (), cards))
+        how = {
+            "rank": rank,
+            "checkpointing": not no_checkpointing,
+            "offload": offload,
+            "optimizer_bytes": _OPTIMIZERS[optimizer or "adamw"],
+            "pure_bf16": optimizer == "adamw-bf16",
+            "master_weights": optimizer != "adamw-bf16",
+        }
+        answers = _training(found, task, context, batch, zero, how, specs_for(card or (), cards))
     learnt = learnt_of(task, _server_name(found, server) if task == "infer" else "", _devices(answers))
     if json:
         document({**_json(found, task, context, batch, answers), "learnt": learnt})
@@ -170,20 +195,34 @@ def _check(task: str, server: str | None, cache: str) -> None:
         raise UsageError("--cache {cache} is not known; {types} are", cache=cache, types=", ".join(CACHE_BYTES))
 
 
-def _serving(found: Any, context: int, batch: int, server: str | None, cache: str, specs: Any) -> list[Any]:
+def _check_how(task: str, split: str | None, zero: int | None, optimizer: str | None, *, offload: bool) -> None:
+    if split is not None and (split not in _SPLITS or task != "infer"):
+        raise UsageError("--split takes {splits}, with --task infer", splits=", ".join(_SPLITS))
+    if optimizer is not None and optimizer not in _OPTIMIZERS:
+        raise UsageError("--optimizer {name} is not known; {names} are", name=optimizer, names=", ".join(_OPTIMIZERS))
+    if task == "infer" and (zero is not None or offload or optimizer is not None):
+        raise UsageError(
+            "--zero, --offload and --optimizer are for training", hint="give --task full, lora, qlora or train"
+        )
+
+
+def _serving(
+    found: Any, context: int, batch: int, server: str | None, cache: str, split: str | None, specs: Any
+) -> list[Any]:
     from anycard.sizing.fit import fit_serving
     from anycard.sizing.inference import Server, Serving
+    from anycard.sizing.parallel import Split
 
     chosen = Server(_server_name(found, server))
     answers = []
     for spec, count in specs:
         serving = Serving(chosen, context, batch, cache, hopper=spec.hopper_or_newer)
-        answers.append(fit_serving(found.shape, found.weights, serving, spec, count))
+        answers.append(fit_serving(found.shape, found.weights, serving, spec, count, Split(split) if split else None))
     return answers
 
 
 def _training(
-    found: Any, task: str, context: int, batch: int, rank: int, no_checkpointing: bool, specs: Any
+    found: Any, task: str, context: int, batch: int, zero: int | None, how: dict[str, Any], specs: Any
 ) -> list[Any]:
     from anycard.sizing.fit import fit_training
     from anycard.sizing.recipe import Engine, Method, Recipe
@@ -197,10 +236,9 @@ def _training(
             context,
             batch,
             Engine.HUGGING_FACE,
-            rank=rank,
-            checkpointing=not no_checkpointing,
             cards=count,
-            zero_stage=3 if count > 1 else 0,
+            zero_stage=zero if zero is not None else 3 if count > 1 else 0,
+            **how,
         )
         answers.append(fit_training(found.shape, found.weights, recipe, spec))
     return answers
