@@ -83,6 +83,7 @@ def _summary(client: Client, job: dict[str, Any]) -> int:
         *((f"logs {number} {item['item']}", _("what {file} said", file=_file(item))) for item in failed),
         ("jobs", _("all jobs")),
         ("cards", _("this machine's cards")),
+        ("up -d", _("an address of the page in a browser, for one login")),
         (f"retry {number} --failed", _("once the file is mended")),
         ("down", _("stops anycard")),
     ]

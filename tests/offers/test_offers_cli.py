@@ -220,6 +220,10 @@ def test_offers_are_sorted_by_the_price_of_one_card_and_bounded(call):
 def test_quote_without_an_offer_says_where_they_are(call):
     code, _, err = call("quote", "job.yaml")
     assert code == 2 and "which offer?" in err and "anycard offers lists" in err
+    code, _, err = call("quote", "17")
+    assert code == 2 and "17 is a job's number" in err and "which offer?" not in err
+    code, _, err = call("advise", "zzzzzzzz")
+    assert code == 3 and "did you mean" not in err and "anycard fit --models" in err
     _, _, err = call("quote", "job.yaml", "--offer", "zzzzzzzz")
     assert "near it" not in err and "anycard offers lists them" in err
 

@@ -29,6 +29,12 @@ def work_of(reference: str, hours: str | None, tokens: int | None, quant: str | 
         return _of_job(path, hours)
     if path.suffix.lower() in (".yaml", ".yml"):
         raise NotFoundError("there is no file {path}", path=reference)
+    if reference.isdecimal() and not path.exists():
+        raise UsageError(
+            "{number} is a job's number: here a job is given by its file, a model by its name",
+            hint="anycard advise JOB.yaml, or anycard advise Qwen3-8B",
+            number=reference,
+        )
     return _of_model(reference, tokens or 1_000_000, quant)
 
 

@@ -253,12 +253,14 @@ def _from_table(name: str) -> Model:
         import difflib
 
         near = difflib.get_close_matches(key, [_plain(known) for known in models], n=1, cutoff=0.5)
-        nearest = next((known for known in models if near and _plain(known) == near[0]), next(iter(models)))
+        nearest = next((known for known in models if near and _plain(known) == near[0]), None)
         raise NotFoundError(
             "no model is called {name}, here or in the table",
-            hint="did you mean {nearest}? A folder with config.json or a .gguf file works for any model",
+            hint="did you mean {nearest}? A folder with config.json or a .gguf file works for any model"
+            if nearest
+            else "anycard fit --models lists those that are; a folder with config.json or a .gguf file works for any model",
             name=name,
-            nearest=nearest,
+            nearest=nearest or "",
         )
     config = models[matches[0]]
     shape = shape_from_config(config, matches[0])

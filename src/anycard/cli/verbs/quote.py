@@ -80,13 +80,13 @@ def quote(
     from anycard.sizing.cardspec import find_card
     from anycard.sizing.files import card_specs
 
+    work = work_of(job, hours, tokens, quant)
     if offer is None:
         raise UsageError(
             "which offer?",
             hint="--offer ID takes one of those that anycard offers lists; anycard advise {job} compares them all",
             job=job,
         )
-    work = work_of(job, hours, tokens, quant)
     chosen = find_offer(with_terms(load_offers(offers) if offers else known_offers(offers_folder())), offer)
     spec = find_card(chosen.card, card_specs()) if chosen.card else None
     assumed = list(work.assumed)
@@ -150,7 +150,7 @@ def price_seen(offer: Any) -> str:
 
     today = datetime.now(UTC).date()
     age, least = offer.age_days(today), offer.least_age_days(today)
-    if age is None and least is not None:
+    if age is None and least:
         return _(
             "price of an unknown day, at least {days} days ago, from {source}", days=least, source=safe(offer.source)
         )
