@@ -43,7 +43,7 @@ def create_app(service: Jobs, machine: System, gate: Gate) -> FastAPI:
     app.include_router(report.router)
     app.include_router(metrics.router)
     app.include_router(system.router)
-    app.add_middleware(LimitBodies)
+    app.add_middleware(LimitBodies, gate=gate)
     return app
 
 

@@ -7,11 +7,14 @@ from typing import Any
 
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from anycard.errors import AnycardError
+from anycard.api.caller import Gate
+from anycard.errors import AnycardError, ForbiddenError
 
 MAX_BODY_BYTES = 40 * 2**20  # a job file of 16 MiB, each character of it escaped
+STRANGERS_BODY_BYTES = 64 * 1024  # of whoever the gate will turn away: bodies are read before it is asked
 
 
 class Answer(JSONResponse):
@@ -28,28 +31,39 @@ def problem_json(error: AnycardError) -> dict[str, Any]:
 
 
 class LimitBodies:
-    """Refuses a body larger than MAX_BODY_BYTES (413): by what its header says, or as soon as more has come."""
+    """Refuses a body larger than MAX_BODY_BYTES (413): by what its header says, or as soon as more has come. ``gate`` raises ForbiddenError
+    for who may not call the API; of them it takes STRANGERS_BODY_BYTES."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, gate: Gate) -> None:
         self._app = app
+        self._gate = gate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         told = b"0"
         if scope["type"] == "http":
             told = next((value for name, value in scope["headers"] if name == b"content-length"), told)
-        left = MAX_BODY_BYTES
+        most = left = self._most(scope)
 
         async def limited() -> Message:
             nonlocal left
-            if int(told) > MAX_BODY_BYTES:
-                raise _TOO_LARGE
+            if int(told) > most:
+                raise _too_large(most)
             message = await receive()
             left -= len(message.get("body", b""))
             if left < 0:
-                raise _TOO_LARGE
+                raise _too_large(most)
             return message
 
         await self._app(scope, limited, send)
 
+    def _most(self, scope: Scope) -> int:
+        if scope["type"] == "http" and scope["path"].startswith("/v1/"):
+            try:
+                self._gate.caller(Request(scope))
+            except ForbiddenError:
+                return STRANGERS_BODY_BYTES
+        return MAX_BODY_BYTES
 
-_TOO_LARGE = HTTPException(413, f"its body is larger than {MAX_BODY_BYTES} bytes", headers={"Connection": "close"})
+
+def _too_large(most: int) -> HTTPException:
+    return HTTPException(413, f"its body is larger than {most} bytes", headers={"Connection": "close"})

@@ -19,13 +19,19 @@ from anycard.api.caller import PEER
 from anycard.errors import ConflictError, UnavailableError
 
 MAX_HEAD_BYTES = 64 * 1024  # of a request: its address and headers. The parser itself has no limit.
+HEAD_S = 30.0  # over TCP, a request's head must be whole so soon after its connection or its first byte
+# At once over TCP, where whoever is on this machine may connect, and of each user of a shared daemon. A hundred open pages hold a hundred
+# streams and some connections more; jobs need descriptors, too.
+MAX_CONNECTIONS = 400
 
 
 class _PeerProtocol(HttpToolsProtocol):
     """Puts the peer's credentials where ASGI has the client's address; a TCP client's comes from the kernel, too, so none is forged.
-    Ends a connection whose request's head has no end."""
+    Ends a connection whose request's head has no end, and those that would leave no descriptors to others."""
 
+    source = ""  # "tcp", or the credentials of a unix socket's peer
     _head_bytes: int | None = None  # of a head that is still coming
+    _late: asyncio.TimerHandle | None = None  # ends the connection unless a head comes
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -33,14 +39,37 @@ class _PeerProtocol(HttpToolsProtocol):
         if peer is not None and peer.family == socket.AF_UNIX:
             uid, gid, pid = peer_credentials(peer)
             self.client = (f"{PEER}:{uid}:{gid}", pid)
+            self.source = f"{PEER}:{uid}" if uid not in (os.getuid(), 0) else ""
+        else:
+            self.source = "tcp"
+        if self.source and self._like_this() > MAX_CONNECTIONS:
+            transport.abort()
+        elif self.source == "tcp":
+            self._late = self.loop.call_later(HEAD_S, transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._in_time()
+        super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
         self._head_bytes = 0
+        if self._late is None and self.source == "tcp":
+            self._late = self.loop.call_later(HEAD_S, self.transport.abort)
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         self._head_bytes = None
+        self._in_time()
         super().on_headers_complete()
+
+    def _in_time(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+    def _like_this(self) -> int:
+        """How many connections there are from where this one comes."""
+        return sum(1 for other in self.connections if getattr(other, "source", None) == self.source)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

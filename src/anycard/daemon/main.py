@@ -23,6 +23,7 @@ from anycard.daemon.homelock import HomeLock, held
 from anycard.daemon.page import open_page
 from anycard.daemon.sharedhome import open_shared_home
 from anycard.daemon.storecare import look_after_store
+from anycard.engines.local.descriptors import widen_descriptors
 from anycard.engines.local.engine import LocalEngine
 from anycard.engines.local.launch import home_key
 from anycard.errors import AnycardError, UnavailableError
@@ -50,6 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     os.umask(0o077)
+    widen_descriptors()
     gc.collect()
     gc.freeze()  # what was imported stays; the collector need not look through it again and again
     gc.set_threshold(50_000, 20, 100)

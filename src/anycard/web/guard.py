@@ -59,7 +59,7 @@ class Guard:
         state["session"] = session = self._sessions.find(cookies.get(self._cookie, ""))
         i18n.speak(_language(cookies.get(LANGUAGE_COOKIE), headers.get("accept-language", "")))
         why = self._why_not(scope, headers, session)
-        if why is None and scope["method"] not in ("GET", "HEAD"):
+        if why is None and session is not None and scope["method"] not in ("GET", "HEAD"):  # nobody else's body is read
             fields: dict[str, str] = {}
             if _length(headers) > _MAX_FORM_BYTES:
                 await self._refuse(scope, 413, "size")(scope, receive, _with_headers(send, assets=False, close=True))
@@ -69,7 +69,7 @@ class Guard:
                 fields = dict(_fields(body))
                 receive = _again(body, receive)
             given = headers.get("x-csrf-token") or fields.pop("csrf", "")
-            if session is not None and not hmac.compare_digest(given.encode(), session.csrf.encode()):
+            if not hmac.compare_digest(given.encode(), session.csrf.encode()):
                 why = "form"
             state["form"] = fields
         answer: ASGIApp = self._app

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -10,6 +11,7 @@ import sys
 from pathlib import Path
 
 from anycard.config import Paths
+from anycard.engines.local.descriptors import narrow_descriptors
 from anycard.errors import UnavailableError
 from anycard.host.clock import boot_id
 
@@ -49,7 +51,7 @@ def launch(paths: Paths, idle_exit_s: float = 60.0) -> subprocess.Popen[bytes]:
     log = os.open(paths.home / "supervisor.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         # -I -S: neither the user's nor any site-packages; it needs the standard library alone and stays small.
-        return subprocess.Popen(
+        started = subprocess.Popen(
             [
                 *(sys.executable, "-I", "-S", "-X", "utf8", str(_MAIN)),
                 *(str(paths.home), home_key(paths), str(paths.supervisor_socket), boot_id(), str(idle_exit_s)),
@@ -63,3 +65,6 @@ def launch(paths: Paths, idle_exit_s: float = 60.0) -> subprocess.Popen[bytes]:
         )
     finally:
         os.close(log)
+    with contextlib.suppress(ProcessLookupError):  # it found another here and has ended
+        narrow_descriptors(started.pid)
+    return started
