@@ -229,6 +229,14 @@ def test_every_weight_format_is_smaller_than_fp32(name):
     assert 0.1 < scheme(name).linear_bytes <= 4
 
 
+@pytest.mark.parametrize(
+    ("spelling", "same"),
+    [("UD-Q4_K_XL", "q4_k_m"), ("Q6_K_L", "q6_k"), ("Q3_K_L", "q3_k_l"), ("Q5_K_L", "q5_k_m"), ("UD-IQ2_M", "iq2_m")],
+)
+def test_mixtures_as_publishers_spell_them(spelling, same):
+    assert scheme(spelling).linear_bytes == scheme(same).linear_bytes
+
+
 def test_fp8_of_a_tied_model_stores_the_head_again():
     shape = load_model("Qwen3-4B").shape
     assert weights_from_shape(shape, scheme("bf16")).head_bytes == 0

@@ -223,7 +223,7 @@ def bought_instead(
         card_count=bought,
         card_price=price,
         currency=currency,
-        life_years=life_years or Decimal(4),
+        life_years=Decimal(4) if life_years is None else life_years,
         watts=drawn,
         electricity_per_kwh=per_kwh or Decimal(0),
     )

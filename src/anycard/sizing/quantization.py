@@ -112,6 +112,8 @@ def grouped(bits: int, group: int = 128) -> float:
 _GGUF_BITS: dict[str, float] = {
     "iq1_s": 2.0042,
     "iq1_m": 2.1460,
+    "tq1_0": 1.69,
+    "tq2_0": 2.06,
     "iq2_xxs": 2.3824,
     "iq2_xs": 2.5882,
     "iq2_s": 2.7403,
@@ -179,6 +181,7 @@ _ALIASES = {
     "fp4": "nf4",
     "bnb-8bit": "int8",
     "bnb.int8": "int8",
+    "mxfp4_moe": "mxfp4",
 }
 
 
@@ -188,7 +191,11 @@ def scheme(name: str) -> Scheme:
     key = _ALIASES.get(key, key)
     if key in _SCHEMES:
         return _SCHEMES[key]
-    gguf_key = key.removesuffix("_xl") + ("_m" if key.endswith("_k_xl") else "") if key.endswith("_xl") else key
+    gguf_key = key.removeprefix("ud-")  # mixtures that some publishers call large are near the usual ones
+    for large in ("_xxl", "_xl", "_l"):
+        if gguf_key not in _GGUF_BITS and gguf_key.endswith("_k" + large):
+            medium = gguf_key.removesuffix(large) + "_m"
+            gguf_key = medium if medium in _GGUF_BITS else gguf_key.removesuffix(large)
     bits = _GGUF_BITS.get(gguf_key)
     if bits is None:
         raise KeyError(name)
