@@ -6,12 +6,13 @@ import json
 import struct
 
 import pytest
-from sizing_headers import safetensors, tiny_llama
+from sizing_headers import gguf, safetensors, tiny_llama
 
 from anycard.errors import AnycardError, NotFoundError
-from anycard.sizing.files import FileSource, load_model
+from anycard.sizing.files import FileSource, card_by_name, load_model
 from anycard.sizing.safetensors_header import read_safetensors_header
 from anycard.sizing.source import HeaderError
+from anycard.sizing.speed import decode_speed
 
 CONFIG = {
     "model_type": "llama",
@@ -148,3 +149,12 @@ def test_our_gguf_reader_agrees_with_the_official_one(tmp_path):
 
         ours = {tensor.name: tensor.size_bytes for tensor in read_gguf_header(FileSource(path, stream)).tensors}
     assert ours == theirs
+
+
+def test_a_gguf_that_is_no_language_model_is_sized_from_its_tensors(tmp_path):
+    tensors = [(f"double_blocks.{n}.img_attn.qkv.weight", [64, 192], 1, 24576) for n in range(3)]
+    (tmp_path / "flux.gguf").write_bytes(gguf({"general.architecture": "flux"}, tensors))
+    model = load_model(str(tmp_path / "flux.gguf"))
+    assert not model.shape.known and model.weights.exact
+    assert model.weights.total_bytes == 3 * 24576 and model.shape.params == 3 * 64 * 192
+    assert decode_speed(model.shape, model.weights, card_by_name("RTX 4090")) is None

@@ -16,7 +16,7 @@ from anycard.errors import NotFoundError
 from anycard.sizing.cardspec import CardSpec, find_card, parse_card_rows
 from anycard.sizing.config import ConfigError, shape_from_config
 from anycard.sizing.diffusion import Component
-from anycard.sizing.gguf_header import read_gguf_header
+from anycard.sizing.gguf_header import GgufHeader, read_gguf_header
 from anycard.sizing.gguf_shape import shape_from_gguf, weights_from_gguf
 from anycard.sizing.headers_only import reconciled, shape_from_tensors
 from anycard.sizing.ollama import Pulled, find, folders
@@ -142,17 +142,28 @@ def _from_file(path: Path) -> Model:
         start = source.read(0, min(4, source.size))
         if start == b"GGUF":
             header = read_gguf_header(source)
-            shape = shape_from_gguf(header, path.stem)
-            weights = weights_from_gguf(header)
             for shard in _gguf_shards(path):
                 with shard.open("rb") as more:
                     tensors = read_gguf_header(FileSource(shard, more)).tensors
                 header = replace(header, tensors=(*header.tensors, *tensors))
-                shape, weights = shape_from_gguf(header, path.stem), weights_from_gguf(header)
-            return Model(shape, weights, str(path), "gguf")
+            return model_of_gguf(header, path.stem, str(path))
         tensors = read_safetensors_header(source)
     config = _config_of(path.parent)
     return model_from_parts(config, tensors, path.stem, str(path))
+
+
+def model_of_gguf(header: GgufHeader, name: str, origin: str) -> Model:
+    """Without the keys that every language model has (an image model, a projector, a format of its own): from its tensors, and that is
+    said. Raises HeaderError for keys that make no sense."""
+    keys = ("block_count", "embedding_length", "attention.head_count")
+    if header.tensors and any(f"{header.architecture}.{key}" not in header.metadata for key in keys):
+        turned = tuple(
+            tensor._replace(dims=tensor.dims[::-1]) for tensor in header.tensors
+        )  # GGUF counts dimensions from the inside
+        shape = shape_from_tensors(turned, name)
+    else:
+        shape = shape_from_gguf(header, name)
+    return Model(shape, weights_from_gguf(header), origin, "gguf")
 
 
 def _gguf_shards(path: Path) -> list[Path]:

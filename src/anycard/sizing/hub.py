@@ -16,9 +16,8 @@ from typing import Any
 from urllib.parse import quote
 
 from anycard.errors import NotFoundError, UnavailableError, UsageError
-from anycard.sizing.files import Model, model_from_parts
+from anycard.sizing.files import Model, model_from_parts, model_of_gguf
 from anycard.sizing.gguf_header import read_gguf_header
-from anycard.sizing.gguf_shape import shape_from_gguf, weights_from_gguf
 from anycard.sizing.safetensors_header import read_safetensors_header
 from anycard.sizing.source import damaged, truncated
 from anycard.sizing.weights import Tensor
@@ -61,7 +60,7 @@ def load_remote(reference: str, endpoint: str = ENDPOINT, revision: str = "main"
     base = f"{endpoint.rstrip('/')}/{quote(org)}/{quote(name)}/resolve/{quote(revision)}/"
     if file:
         header = read_gguf_header(RangeSource(base + quote(file[0]), file[0].rsplit("/", 1)[-1]))
-        return Model(shape_from_gguf(header, name), weights_from_gguf(header), base + file[0], "gguf")
+        return model_of_gguf(header, name, base + file[0])
     config = _json(base, "config.json")
     index = _json(base, "model.safetensors.index.json", missing_ok=True)
     shards = sorted({str(shard) for shard in index["weight_map"].values()}) if index else ["model.safetensors"]
