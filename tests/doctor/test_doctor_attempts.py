@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -89,3 +90,17 @@ def test_the_doctor_is_started_again_when_it_is_gone(tmp_path):
 
     slug = "torch-torchvision-cuda-mismatch"
     assert asyncio.run(asked_twice()) == [slug, slug, slug, None]
+
+
+def test_a_doctor_that_cannot_be_started_says_nothing_and_ends_nobody(tmp_path, monkeypatch):
+    (tmp_path / "0.1.log").write_text("torch.cuda.OutOfMemoryError: CUDA out of memory.\n")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "not-there"))
+
+    async def ask() -> object:
+        doctor = LogDoctor()
+        try:
+            return await doctor.cause(str(tmp_path / "0.1"))
+        finally:
+            await doctor.close()
+
+    assert asyncio.run(ask()) is None

@@ -69,6 +69,9 @@ class LogDoctor:
             except TimeoutError:
                 log.warning("the doctor did not answer in %s s and was ended", _TIME_LIMIT_S)
                 return None
+            except (OSError, ValueError) as error:  # no process or descriptor can be had; an answer longer than any
+                log.warning("the doctor could not be asked: %s", error)
+                return None
         if not answer:
             log.warning("the doctor ended without an answer")
             return None
