@@ -326,6 +326,18 @@ def test_a_vision_tower_keeps_no_cache():
     assert reconciled(shape_from_config(LLAMA), census([*_tensors(), *tower])).known
 
 
+def test_layers_that_predict_tokens_ahead_are_no_contradiction():
+    assert reconciled(shape_from_config({**LLAMA, "num_nextn_predict_layers": 1}), census(_tensors(5))).known
+    ahead = [tensor._replace(name=tensor.name.replace("model.layers", "mtp.layers")) for tensor in _block(0)]
+    assert reconciled(shape_from_config(LLAMA), census([*_tensors(), *ahead])).known
+
+
+def test_latent_attention_is_not_judged_by_matrices_of_another_kind():
+    latent = {**LLAMA, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "linear_attn_config": {"full_attn_layers": [4]}}
+    shape = reconciled(shape_from_config(latent), census(_tensors(3)))
+    assert shape.known and cache_bytes(shape, 2) - cache_bytes(shape, 1) == (16 + 8) * 2
+
+
 @pytest.mark.parametrize(
     ("name", "dtype", "dims", "bits", "weights"),
     [

@@ -153,6 +153,8 @@ def shape_from_config(config: Mapping[str, Any], name: str = "model") -> ModelSh
             "max_position_embeddings", "n_positions", "seq_length", "max_sequence_length", default=0
         )
         or None,
+        spare_layers=read.number("num_nextn_predict_layers", default=0)
+        + read.number("num_kv_shared_layers", default=0),
         known=bool(family),
     )
 

@@ -66,7 +66,8 @@ def shape_from_tensors(tensors: Sequence[Tensor], name: str) -> ModelShape:
     return replace(shape, known=told)
 
 
-_VISION = re.compile(r"vision|visual|audio|encoder|image")
+# Not of the language model's own layers: towers, attention to images, layers that predict tokens ahead.
+_BESIDE = re.compile(r"vision|visual|audio|encoder|image|cross_attn|mtp|nextn|eagle")
 _KEYS, _VALUES = re.compile(r"(k_proj|attn_k)\.weight$"), re.compile(r"(v_proj|attn_v)\.weight$")
 _ROUTED = re.compile(r"(?<!shared_)experts[._]")
 
@@ -94,11 +95,22 @@ def reconciled(shape: ModelShape, counted: Census) -> ModelShape:
         active_linear_params=active,
     )
     kept = _kept(counted)
-    expected = [(group.layers, group.elements_per_token) for group in shape.cache if group.elements_per_token]
-    if kept is None or sum(layers * elements for layers, elements in expected) == sum(n * width for n, width in kept):
+    if kept is None or _agree(shape, kept):
         return changed
     states = tuple(group for group in shape.cache if not group.elements_per_token)
     return replace(changed, cache=(*(CacheGroup(n, width) for n, width in kept), *states), known=False)
+
+
+def _agree(shape: ModelShape, kept: list[tuple[int, int]]) -> bool:
+    """Whether the cache that the configuration means is that of the matrices in ``kept``. Other attention than the usual (a latent) has
+    other matrices, which are not compared."""
+    usual = 2 * shape.n_kv_head * shape.head_dim
+    groups = [group for group in shape.cache if group.elements_per_token]
+    if not groups or any(group.elements_per_token != usual for group in groups):
+        return True
+    layers = sum(group.layers for group in groups)
+    stored = sum(count for count, _ in kept)
+    return all(width == usual for _, width in kept) and layers <= stored <= layers + shape.spare_layers
 
 
 def _kept(counted: Census) -> list[tuple[int, int]] | None:
@@ -114,4 +126,4 @@ def _kept(counted: Census) -> list[tuple[int, int]] | None:
 
 
 def _of_language(pattern: str, wanted: re.Pattern[str]) -> bool:
-    return bool(wanted.search(pattern)) and not _VISION.search(pattern)
+    return bool(wanted.search(pattern)) and not _BESIDE.search(pattern)

@@ -50,6 +50,9 @@ class ModelShape:
     n_expert_active: int = 0
     active_linear_params: int | None = None  # of a mixture of experts, those that one token passes through
     max_context: int | None = None
+    spare_layers: int = (
+        0  # stored with key and value matrices that keep no cache: shared ones, those that predict tokens ahead
+    )
     known: bool = True  # False: an architecture that we do not know, sizes guessed from its tensors
 
     @property
