@@ -12,7 +12,9 @@ from anycard.sizing.config import ConfigError, shape_from_config
 from anycard.sizing.files import known_models, load_model
 from anycard.sizing.headers_only import reconciled, shape_from_tensors
 from anycard.sizing.quantization import names, scheme
+from anycard.sizing.recipe import Engine, Method, Recipe
 from anycard.sizing.shape import shape_from_sizes
+from anycard.sizing.training import estimate_training
 from anycard.sizing.weight_format import scheme_from_config
 from anycard.sizing.weights import Tensor, census, parameter_count, weights_from_shape
 
@@ -352,3 +354,13 @@ def test_latent_attention_is_not_judged_by_matrices_of_another_kind():
 )
 def test_packed_weights_are_counted_unpacked(name, dtype, dims, bits, weights):
     assert parameter_count([Tensor(name, dtype, dims, 0)], bits) == weights
+
+
+@pytest.mark.parametrize("method", list(Method))
+def test_tensors_without_layers_can_be_trained_with_a_wide_interval(method):
+    shape = shape_from_tensors([Tensor("double.qkv.weight", "BF16", (64, 64), 8192)], "m")
+    for cards in (1, 8):
+        recipe = Recipe(method, 128, engine=Engine.TORCHTUNE, cards=cards, zero_stage=3)
+        estimate = estimate_training(shape, weights_from_shape(shape, scheme("bf16")), recipe)
+        assert estimate.high_bytes > 1.4 * estimate.total_bytes
+        assert any("does not know" in str(text) for text in estimate.warnings)

@@ -84,10 +84,17 @@ def estimate_training(shape: ModelShape, weights: Weights, recipe: Recipe, const
     warnings = []
     if not recipe.checkpointing:
         warnings.append(Text("activations are counted for full sequences: shorter ones need less"))
+    if not shape.known:
+        warnings.append(
+            Text(
+                "{model}: an architecture that anycard does not know: weights and optimizer are counted, activations guessed",
+                {"model": shape.name},
+            )
+        )
     return Estimate(
         tuple(part for part in parts if part.size_bytes),
         low_bytes=round(base + states.copies + states.gradients + states.optimizer + 0.5 * (activations + logits)),
-        high_bytes=round(total * 1.12 + 0.25 * (activations + logits)),
+        high_bytes=round(total * 1.12 + 0.25 * (activations + logits)) + (0 if shape.known else total // 2),
         largest_buffer_bytes=max(weights.largest_bytes, logits),
         cards=recipe.cards,
         host_bytes=host,
@@ -164,7 +171,7 @@ def _buffer_bytes(shape: ModelShape, weights: Weights, recipe: Recipe) -> int:
         buffers += _LIVE_PARAMETERS + 4 * shape.embedding_params if stage >= 3 else _BUCKETS
     elif stage >= 3:
         # FSDP gathers the block that runs and prefetches the next one; the tables are gathered whole
-        block = shape.linear_params // shape.n_layer * 2
+        block = shape.linear_params // max(1, shape.n_layer) * 2
         buffers += 2 * block + (shape.embedding_params * 2 if recipe.engine is Engine.TORCHTUNE else 0)
     if weights.scheme.packed:
         # one matrix unpacked: integers first, then floats
