@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import sqlite3
 import stat
 from pathlib import Path
@@ -183,6 +185,50 @@ def test_a_damaged_file_is_begun_anew(tmp_path: Path, content: bytes) -> None:
     kept = Readings(path)
     kept.add([row(NOW, 0.5)])
     assert kept.series("a", NOW, NOW + 1, 10).times == (NOW,)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_damage_within_costs_one_call_and_no_more(tmp_path: Path, seed: int) -> None:
+    path = tmp_path / "readings.db"
+    kept = Readings(path)
+    kept.add([row(NOW + 10 * n, 0.5) for n in range(2000)], marks=[MarkRow(NOW, None, "x", Text("it broke"))] * 500)
+    kept.roll_up()
+    kept.close()
+    chance = random.Random(seed)
+    data = bytearray(path.read_bytes())
+    page = chance.randrange(len(data) // 4096) * 4096
+    data[page : page + 4096] = chance.randbytes(4096)
+    path.write_bytes(data)
+    kept = Readings(path)
+    for call in (
+        lambda: kept.series("a", NOW, NOW + 20_000, 10),
+        lambda: kept.marks(NOW, NOW + 1),
+        lambda: kept.cards(NOW, NOW + 20_000),
+        kept.roll_up,
+        lambda: kept.prune(NOW),
+    ):
+        with contextlib.suppress(sqlite3.DatabaseError):
+            call()
+            continue
+        call()  # the file is whole again
+    kept.add([row(NOW, 1.0, card="b")])
+    assert kept.series("b", NOW, NOW + 10, 10).column("utilisation") == (1.0,)
+
+
+def test_a_disk_that_is_full_for_a_while_costs_nothing_that_was_kept(tmp_path: Path) -> None:
+    path = tmp_path / "readings.db"
+    kept = Readings(path)
+    kept.add([row(NOW, 0.5)])
+    kept._connection.execute("PRAGMA max_page_count = 1")  # SQLite's own way to say that the disk is full
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        kept.add([row(NOW + 10 * n, 0.5) for n in range(5000)])
+    kept.close()
+    (tmp_path / "readings.db-wal").unlink(missing_ok=True)
+    (tmp_path / "readings.db-wal").mkdir()  # nor can it be opened
+    with pytest.raises(sqlite3.OperationalError):
+        Readings(path)
+    (tmp_path / "readings.db-wal").rmdir()
+    assert Readings(path).series("a", NOW, NOW + 60, 10).times == (NOW,)
 
 
 def test_a_file_of_another_version_is_begun_anew(tmp_path: Path) -> None:

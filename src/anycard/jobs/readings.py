@@ -7,6 +7,7 @@ import logging
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from anycard.cards.readings import reader_of
 from anycard.cards.readings.kernel import NAME as KERNEL
@@ -23,6 +24,8 @@ from anycard.model.series import Series, fold, stepped, values_of
 from anycard.store.readings import LEVELS, CardRow, MarkRow, Readings, UseRow, finest
 
 log = logging.getLogger("anycard.readings")
+
+T = TypeVar("T")
 
 KEPT_STEP_S = LEVELS[0][0]  # seconds that a kept row stands for
 _POINTS = 600  # of a chart, when nobody says how fine it shall be
@@ -78,6 +81,7 @@ class CardReadings:
             self._store = await asyncio.to_thread(Readings, self._path)
         except (OSError, sqlite3.Error) as error:
             log.warning("readings are not kept: %s: %s", self._path, error)
+            self._unkept = True
         self._watch()
         self._sampler.start()
 
@@ -150,11 +154,13 @@ class CardReadings:
 
     def _keep(self, ticks: list[Tick], uses: list[UseRow], marks: list[Mark]) -> None:
         """In a worker thread."""
-        if self._store is None or not ticks:
+        if not ticks:
             return
         told = [MarkRow(mark.at, mark.card_id, mark.kind.value, mark.text) for mark in marks]
         moment = now()
         try:
+            if self._store is None:  # it could not be opened so far
+                self._store = Readings(self._path)
             self._store.add(_rows(ticks), uses, told)
             if moment.boot_s - self._rolled_s >= _ROLL_S:
                 self._rolled_s = moment.boot_s
@@ -162,7 +168,7 @@ class CardReadings:
             if moment.boot_s - self._pruned_s >= _PRUNE_S:
                 self._pruned_s = moment.boot_s
                 self._store.prune(moment.utc_s)
-        except sqlite3.Error as error:
+        except (OSError, sqlite3.Error) as error:
             if not self._unkept:
                 log.warning("readings are not kept: %s: %s", self._path, error)
             self._unkept = True
@@ -217,19 +223,29 @@ class CardReadings:
         return series if step <= 1 else stepped(series, step)
 
     def _kept(self, cards: Sequence[str] | None, since: float, until: float, step: float) -> list[Series]:
-        if self._store is None:
-            return []
-        return [
-            self._store.series(card, since, until, step)
-            for card in (self._store.cards(since, until) if cards is None else cards)
-        ]
+        return self._read(
+            lambda store: [
+                store.series(card, since, until, step)
+                for card in (store.cards(since, until) if cards is None else cards)
+            ]
+        )
 
     def _uses(self, job: int, since: float, until: float, step: float) -> list[UseRow]:
-        return self._store.uses(job, since, until, step) if self._store is not None else []
+        return self._read(lambda store: store.uses(job, since, until, step))
+
+    def _read(self, wanted: Callable[[Readings], list[T]]) -> list[T]:
+        """Nothing where the file cannot be read: what is in memory is still shown."""
+        if self._store is None:
+            return []
+        try:
+            return wanted(self._store)
+        except (OSError, sqlite3.Error) as error:
+            log.warning("readings cannot be read: %s: %s", self._path, error)
+            return []
 
     def _marks(self, since: float, until: float) -> list[MarkRow]:
         """Those that are kept, and the latest, which may not be yet."""
-        kept = self._store.marks(since, until) if self._store is not None else []
+        kept = self._read(lambda store: store.marks(since, until))
         known = {(mark.at, mark.card_id, mark.kind) for mark in kept}
         return kept + [
             MarkRow(mark.at, mark.card_id, mark.kind.value, mark.text)

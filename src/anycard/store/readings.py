@@ -1,8 +1,8 @@
 """Readings kept over time, in a SQLite file of their own (``ANYCARD_HOME/readings.db``): losing it loses no job and no money.
 
-Means of ten seconds stay for a day, of a minute for a week, of ten minutes for a month: 23,000 rows a card, at most 5 MB. What programs did on the
-cards stays the same way. The file never grows beyond MOST_BYTES: where it would (hundreds of cards, or attempts), the oldest of the finest
-rows go first.
+Means of ten seconds stay for a day, of a minute for a week, of ten minutes for a month: 23,000 rows a card, at most 5 MB. What programs
+did on the cards stays the same way. The file never grows beyond MOST_BYTES: where it would (hundreds of cards, or attempts), the oldest of
+the finest rows go first.
 
 Every row says how many looks it is the mean of, so that part rows (of a daemon that ended) weigh what they should. Rolling up goes by row
 numbers, not by times: a wall clock that was set back neither loses nor counts anything twice.
@@ -11,10 +11,11 @@ numbers, not by times: a wall clock that was set back neither loses nor counts a
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -24,11 +25,20 @@ from anycard.model.text import Text
 from anycard.store.files import make_private_file, make_private_folder
 from anycard.units import MIB
 
+log = logging.getLogger("anycard.readings")
+
 DAY_S = 86_400.0
 # (seconds that a row stands for, seconds that it stays), finest first
 LEVELS = ((10, DAY_S), (60, 7 * DAY_S), (600, 31 * DAY_S))
 MOST_BYTES = 256 * MIB
 _MARKS_KEPT = 10_000
+_BROKEN = (sqlite3.Error, UnicodeDecodeError, json.JSONDecodeError)
+_DAMAGE = (
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_FORMAT,
+    sqlite3.SQLITE_ERROR,
+)  # the last: another schema
 _SCHEMA = 1  # PRAGMA user_version; a file of another schema is begun anew: readings are no record
 _USE_MEANS = (
     "memory_bytes",
@@ -83,18 +93,20 @@ class MarkRow:
 
 
 class Readings:
-    """One connection, used by one thread at a time behind a lock. Calls wait for the disk: make them from a worker thread."""
+    """One connection, used by one thread at a time behind a lock. Calls wait for the disk: make them from a worker thread. Any of them
+    raises sqlite3.Error; when the file turns out to be damaged, it is begun anew and only that call fails."""
 
     def __init__(self, path: Path, most_bytes: int = MOST_BYTES) -> None:
-        """Opens the file, or begins it anew when it is damaged or of another version. OSError when that cannot be."""
+        """Opens the file, or begins it anew when it is damaged or of another version. OSError or sqlite3.Error when that cannot be."""
         self._path = path
         self._most_bytes = most_bytes
         self._lock = threading.Lock()
-        self._connection = _open(path)
+        self._connection: sqlite3.Connection | None = _open(path)  # None: it was damaged, and cannot be begun anew yet
 
     def close(self) -> None:
         with self._lock:
-            self._connection.close()
+            if self._connection is not None:
+                self._connection.close()
 
     # ---- write
 
@@ -152,9 +164,9 @@ class Readings:
 
     def size_bytes(self) -> int:
         """Of what is kept: pages in use. The file itself may be as large as it ever was; its free pages are used again first."""
-        with self._lock:
+        with self._use() as connection:
             pages, free, page = (
-                self._connection.execute(f"PRAGMA {name}").fetchone()[0]
+                connection.execute(f"PRAGMA {name}").fetchone()[0]
                 for name in ("page_count", "freelist_count", "page_size")
             )
         return int((pages - free) * page)
@@ -186,8 +198,8 @@ class Readings:
             f"SELECT CAST(at / ? AS INTEGER) * ? AS step, {', '.join(folded)} FROM readings_{level} "  # noqa: S608
             "WHERE card = (SELECT number FROM cards WHERE id = ?) AND at >= ? AND at < ? GROUP BY step ORDER BY step"
         )
-        with self._lock:
-            rows = self._connection.execute(query, (step_s, step_s, card_id, since, until)).fetchall()
+        with self._use() as connection:
+            rows = connection.execute(query, (step_s, step_s, card_id, since, until)).fetchall()
         return Series(card_id, tuple(float(row[0]) for row in rows), tuple(tuple(row[1:]) for row in rows))
 
     def uses(self, job: int, since: float, until: float, step_s: float) -> list[UseRow]:
@@ -199,16 +211,16 @@ class Readings:
             f"FROM uses_{level} JOIN cards ON cards.number = card WHERE job = ? AND at >= ? AND at < ? "
             "GROUP BY step, card, item, attempt ORDER BY step"
         )
-        with self._lock:
-            rows = self._connection.execute(query, (step_s, step_s, job, since, until)).fetchall()
+        with self._use() as connection:
+            rows = connection.execute(query, (step_s, step_s, job, since, until)).fetchall()
         return [UseRow(float(row[0]), *row[1:]) for row in rows]
 
     def cards(self, since: float, until: float) -> list[str]:
         """Ids of the cards of which anything is kept in that time."""
         where = "SELECT card FROM readings_{step} WHERE at >= ? AND at < ?"
         parts = " UNION ".join(where.format(step=step) for step, _ in LEVELS)
-        with self._lock:
-            rows = self._connection.execute(
+        with self._use() as connection:
+            rows = connection.execute(
                 f"SELECT id FROM cards WHERE number IN ({parts}) ORDER BY number",  # noqa: S608
                 (since, until) * len(LEVELS),
             ).fetchall()
@@ -216,15 +228,31 @@ class Readings:
 
     def marks(self, since: float, until: float) -> list[MarkRow]:
         query = "SELECT at, card, kind, msgid, params FROM marks WHERE at >= ? AND at < ? ORDER BY at"
-        with self._lock:
-            rows = self._connection.execute(query, (since, until)).fetchall()
-        return [MarkRow(at, card, kind, Text(msgid, json.loads(params))) for at, card, kind, msgid, params in rows]
+        with self._use() as connection:
+            rows = connection.execute(query, (since, until)).fetchall()
+            return [MarkRow(at, card, kind, Text(msgid, json.loads(params))) for at, card, kind, msgid, params in rows]
 
     @contextmanager
     def _write(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._connection as connection:
+        with self._use() as connection, connection:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
+
+    @contextmanager
+    def _use(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            connection = self._connection = self._connection or _open(self._path)
+            try:
+                yield connection
+            except _BROKEN as error:
+                if not _is_damage(error):
+                    raise
+                log.warning("%s is damaged (%s): readings begin anew", self._path, error)
+                self._connection = None
+                with suppress(sqlite3.Error):
+                    connection.close()
+                self._connection = _begun_anew(self._path)
+                raise sqlite3.DatabaseError(f"the file was damaged: {error}") from error
 
 
 def finest(since: float, now_utc: float) -> int:
@@ -302,10 +330,31 @@ def _open(path: Path) -> sqlite3.Connection:
     make_private_folder(path.parent)
     try:
         return _connect(path)
-    except sqlite3.DatabaseError:  # not a database, damaged, or of another version: begun anew
-        for name in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
-            name.unlink(missing_ok=True)
-        return _connect(path)
+    except _BROKEN as error:
+        if not _is_damage(error):
+            raise
+        log.warning("%s is damaged or of another version (%s): readings begin anew", path, error)
+        return _begun_anew(path)
+
+
+def _begun_anew(path: Path) -> sqlite3.Connection:
+    for name in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
+        name.unlink(missing_ok=True)
+    return _connect(path)
+
+
+def _is_damage(error: Exception) -> bool:
+    """Of the file, not of the disk around it: what is there of a disk that is full is still there tomorrow."""
+    if not isinstance(error, sqlite3.Error):
+        return True  # text that is none
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:
+        return isinstance(error, sqlite3.OperationalError | _OtherVersion)  # the former: text that is none, again
+    return code & 0xFF in _DAMAGE
+
+
+class _OtherVersion(sqlite3.DatabaseError):
+    """Written by another anycard."""
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -318,7 +367,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA cache_size = -512")  # KiB: rows are written, seldom read
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version not in (0, _SCHEMA):
-            raise sqlite3.DatabaseError(f"readings of version {version}")
+            raise _OtherVersion(f"readings of version {version}")
         aggregate: Callable[..., None] = connection.create_aggregate
         aggregate("bit_or", 1, _BitOr)
         if version == 0:
