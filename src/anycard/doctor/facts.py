@@ -107,7 +107,9 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "slurm_submits": (r"#SBATCH (\S+)", r"\b(srun) ", r"\b(sbatch) ", r"\b(salloc)\b"),
     # memory
     "memory_used_mib": (r"(\d+)MiB / +\d+MiB",),
-    "oom_tried": (rf"Tried to allocate {_SIZE}",),
+    "oom_tried": (rf"(?:Tried|trying) to allocate {_SIZE}",),
+    "bfc_limit": (r"\bLimit: +(\d+)$",),
+    "bfc_in_use": (r"\bInUse: +(\d+)$",),
     "oom_total": (rf"{_SIZE} total capacity", rf"total capacity of {_SIZE}"),
     "oom_allocated": (rf"{_SIZE} already allocated", rf"{_SIZE} is allocated by PyTorch"),
     "oom_free": (rf"{_SIZE} free[;,)]", rf"of which {_SIZE} is free"),
@@ -121,6 +123,8 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "layers_offload": (r"layers\.offload=(\d+)",),
     "ollama_weights": (rf"memory\.weights\.total=\"{_SIZE}\"", rf"memory\.weights\.repeating=\"{_SIZE}\""),
     "ollama_available": (r"memory\.available=\"\[([\d. A-Za-z]+)\]\"",),
+    "ollama_part": (rf"\"model weights\" (?:device|buffer)=\S+ size=\"{_SIZE}\"",),
+    "ollama_card_free": (rf"library=(?!cpu)\w+ .*available=\"{_SIZE}\"",),
     "context_length": (
         r"--ctx-size (\d+)",
         r"KvSize:(\d+)",
@@ -130,7 +134,10 @@ FACTS: Mapping[str, tuple[str, ...]] = {
         r"num_ctx[\"' :=]+(?:to '?)?(\d+)",
         r"max.model.len[= ]+(\d+)",
     ),
-    "device_nodes": (r"(?:^|\s)((?:/dev/nvidia[\w-]+\s*)+)$",),
+    "device_nodes": (
+        r"(?:^|\s)((?:/dev/nvidia[\w-]+\s*)+)$",
+        r"^((?:nvidia(?:\d+|ctl|-uvm(?:-tools)?|-modeset|-caps)\s*)+)$",
+    ),
     "intel_windows_driver": (r"\b(3[12]\.0\.101\.\d{3,5})\b",),
     # hardware
     "xid": (r"NVRM: (?:GPU at .*)?Xid \([^)]*\): (\d+)", r"\bXid \(PCI[^)]*\): (\d+)", r"\bXid[ :=]+(\d+)\b"),
@@ -221,7 +228,7 @@ def numbers(version: str) -> tuple[int, ...]:
 
 def gib(size: str) -> float:
     """``"20.00 MiB"`` in GiB (decimal prefixes are read as binary ones, as PyTorch prints them)."""
-    if size.endswith("bytes"):
+    if size.endswith("bytes") or size.isdigit():
         return float(size.split()[0]) * 2**-30
     value, unit = size[:-2].rstrip("i "), size.rstrip("B").rstrip("i")[-1].upper()
     scale = {"K": 2**-20, "M": 2**-10, "G": 1.0, "T": 1024.0}[unit]

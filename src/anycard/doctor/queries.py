@@ -9,7 +9,9 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-_HEADER = re.compile(r"^\s*[a-z][a-z_]+(?:\.[a-z_]+)*(?: \[\w+\])?(?:, ?[a-z][a-z_]+(?:\.[a-z_]+)*(?: \[\w+\])?)*\s*$")
+_HEADER = re.compile(
+    r"^\s*[a-z][a-z_]+(?:\.[a-z_]+)*(?: \[[\w%]+\])?(?:, ?[a-z][a-z_]+(?:\.[a-z_]+)*(?: \[[\w%]+\])?)*\s*$"
+)
 # The fields that rules ask about. Source: nvidia-smi --help-query-gpu, --help-query-remapped-rows.
 _NAMES = {
     "hw_thermal_slowdown": "HW Thermal Slowdown",

@@ -37,15 +37,16 @@ RULES = (
         clues=(
             clue(0.6, r"AutoDetect ?= ?nvml", r"gres/gpu.{0,60}\(0 < \d+\)"),
             clue(0.9, r"(?:autodetect|AutoDetect).{0,10}nvml.{0,80}(?:not (?:built|compiled)|was not|wasn.t|without)"),
-            clue(PROVES, r"configured with nvml functionality, but that lib wasn.t found"),
+            clue(PROVES, r"configured with (?:nvml|rsmi|oneapi)\w*(?: functionality)?, but that lib wasn.t found"),
             clue(PROVES, r"configured to autodetect nvml functionality, but we weren'?t able to find"),
             clue(PROVES, r"weren'?t able to find that lib when Slurm was configured"),
             clue(SHOWS, r"(?:built|compiled) without NVML"),
             clue(SHOWS, r"cannot (?:find|open|load) .{0,60}gpu[_/]nvml(?:\.so)?"),
             clue(SHOWS, r"Couldn'?t find (?:the specified )?plugin (?:name )?(?:for )?gpu[_/]nvml"),
-            clue(SHOWS, r"gpu/nvml.{0,60}(?:not found|No such file|missing)"),
+            clue(SHOWS, r"gpu/nvml.{0,60}(?:not (?:be )?found|No such file|missing)"),
             clue(SHOWS, r"AutoDetect=nvml", r"gpu_generic\.so", unless=(r"gpu_nvml\.so",)),
             clue(SUGGESTS, r"AutoDetect=nvml", seen(r"HAVE_NVML", r"nvml\.h\.\.\. no")),
+            clue(SUGGESTS, r"checking for nvml(?:\.h|Init in -lnvidia-ml)\.\.\. no"),
         ),
         explains=("slurm-gres-count-lower-than-configured", "slurm-gres-file-missing-in-conf"),
         mend=(
@@ -278,7 +279,7 @@ RULES = (
                 SUGGESTS, on("slurm"), _NO_CARD, unless=(r"--gres", r"--gpus", r" -G ?\d", r"CUDA_VISIBLE_DEVICES=\d")
             ),
             clue(HINTS, on("slurm"), Check(_no_gres_asked)),
-            clue(SUGGESTS, r"CUDA_VISIBLE_DEVICES[=:] ?NoDevFiles"),
+            clue(PROVES, r"CUDA_VISIBLE_DEVICES[=:] ?NoDevFiles"),  # said by Slurm only
             clue(0.6, on("slurm"), r"Could not find cuda drivers on your machine"),
         ),
         explains=(

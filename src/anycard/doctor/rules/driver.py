@@ -84,7 +84,7 @@ def _modules_without_uvm(case: Case) -> tuple[Line, ...] | None:
 def _nodes_without_uvm(case: Case) -> tuple[Line, ...] | None:
     """A listing of /dev shows the cards' nodes and not the unified-memory one."""
     listings = case.facts("device_nodes")
-    nodes = {name for fact in listings for name in fact.value.split()}
+    nodes = {"/dev/" + name.removeprefix("/dev/") for fact in listings for name in fact.value.split()}
     listed = "/dev/nvidiactl" in nodes and any(name.removeprefix("/dev/nvidia").isdigit() for name in nodes)
     return (listings[0].line,) if listed and "/dev/nvidia-uvm" not in nodes else None
 

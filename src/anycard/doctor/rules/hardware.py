@@ -184,6 +184,8 @@ RULES = (
             clue(SHOWS, r"(?:thermal|temperature).{0,20}(?:shutdown|trip|critical)", seen(r"NVRM", r"nvidia", r"nvml")),
             clue(SUGGESTS, r"(?:Tesla|P40|P100|K80|M40|V100|A40|L40|MI50|MI25).{0,80}(?:passive|airflow|no fan)"),
             clue(SUGGESTS, r"ERR!\s+(?:9\d|1[01]\d)C"),
+            clue(SHOWS, r"GPU over temperature range detected"),
+            clue(PROVES, r"GPU Critical Temperature Fault"),
             clue(0.87, Check(_hot_without_fan)),
             clue(0.6, r"over-?heat\w*"),
         ),
@@ -210,6 +212,7 @@ RULES = (
                 unless=(r"Thermal Slowdown\s*: Not Active",),
             ),
             clue(SHOWS, r"DCGM_FR_THERMAL\w*"),
+            clue(SHOWS, r"GPU thermal throttling temperature reached"),
             clue(SUGGESTS, r"thermal(?:ly)? throttl"),
             clue(SUGGESTS, r"(?:Package|Core) temperature (?:is )?above threshold"),
             clue(

@@ -185,7 +185,11 @@ RULES = (
             clue(SHOWS, r"minor.version compatib", unless=(r"forward compatibility was attempted",)),
             clue(
                 SHOWS,
-                said(r"cu12\d.{0,60}driver.{0,40}CUDA 12\.\d", r"driver.{0,40}CUDA 1[23]\.\d.{0,60}cu1[23]\d"),
+                said(
+                    r"cu12\d.{0,60}driver.{0,40}CUDA 12\.\d",
+                    r"driver.{0,40}CUDA 1[23]\.\d.{0,60}cu1[23]\d",
+                    r"(?:built|compiled|made|module) .{0,20}CUDA 12\.\d.{0,60}driver.{0,30}\b12\.\d",
+                ),
                 unless=(r"too old", r"insufficient"),
             ),
         ),
@@ -218,6 +222,7 @@ RULES = (
                     r"cuda error",
                     r"timed out",
                     r"CPU/GPU",
+                    r"\b100% CPU\b",
                     r"LM ?Studio",
                 ),
             ),
@@ -266,6 +271,7 @@ RULES = (
                 unless=(r"LnkSta:.*Width x\d+ \(downgraded\)", r"fallen off the bus", r"AER"),
             ),
             clue(SHOWS, r"pcie\.link\.gen\.(?:gpu)?current", r", P(?:8|12)$"),
+            clue(SUGGESTS, r"\bPCIe GEN 1 ?@ ?\d+x"),
         ),
         separates="A width below the slot's (x8 of x16) that stays under load is a seat or slot matter.",
         explains=("pcie-link-limited-upstream", "healthy-idle-clocks"),
@@ -282,6 +288,7 @@ RULES = (
             clue(SHOWS, r"SW Power Cap\s*: Active", unless=(r"(?:Thermal|Power Brake) Slowdown\s*: Active",)),
             clue(SHOWS, r"clocks_(?:throttle|event)_reasons\.sw_power_cap.{0,12}Active$"),
             clue(0.8, r"SwPowerCap"),
+            clue(SHOWS, r"DCGM_FI_DEV_CLOCKS?_(?:THROTTLE|EVENT)_REASONS\{.*\} 4(?:\.0)?$"),
             clue(
                 SUGGESTS,
                 r"(?:power cap|power limit).{0,60}(?:throttl|limit(?:ed|ing))",

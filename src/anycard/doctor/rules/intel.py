@@ -225,7 +225,7 @@ RULES = (
             clue(SHOWS, r"intel[-_]extension[-_]for[-_]pytorch \S* (?:requires|depends on) torch"),
         ),
         separates="An undefined mkl_ symbol is intel-mixed-mkl.",
-        explains=("torch-wheel-replaced-by-dependency", "cuda-libraries-mixed"),
+        explains=("torch-wheel-replaced-by-dependency", "cuda-libraries-mixed", "torch-cpu-only-build"),
         mend=(
             step(
                 "IPEX is no longer maintained: take torch's own +xpu wheel instead",

@@ -21,6 +21,7 @@ OOM = seen(
     r"CUBLAS_STATUS_ALLOC_FAILED",
     r"RESOURCE_EXHAUSTED",
     r"OOM when allocating tensor",
+    r"ran out of memory trying to allocate (?!.*not a failure)",
     r"OutOfMemoryError",
     r"Out of memory error on GPU",
     r"ErrorOutOfDeviceMemory",
@@ -37,6 +38,13 @@ def _size(case: Case, name: str) -> float | None:
     return gib(fact.value) if fact else None
 
 
+def _mine(case: Case) -> float | None:
+    """What the failing process itself holds: newer messages name only its two parts."""
+    whole = _size(case, "oom_this_process") or _size(case, "oom_reserved")
+    allocated = _size(case, "oom_allocated")
+    return whole or (None if allocated is None else allocated + (_size(case, "oom_unallocated") or 0.0))
+
+
 def _in_pieces(case: Case) -> tuple[Line, ...] | None:
     """What is reserved but unused would hold the failed request, and is more than a sliver."""
     tried, total = _size(case, "oom_tried"), _size(case, "oom_total")
@@ -44,6 +52,9 @@ def _in_pieces(case: Case) -> tuple[Line, ...] | None:
     reserved, allocated = _size(case, "oom_reserved"), _size(case, "oom_allocated")
     if spare is None and reserved is not None and allocated is not None:
         spare = reserved - allocated
+    limit, used = _size(case, "bfc_limit"), _size(case, "bfc_in_use")  # TensorFlow's allocator
+    if limit and used:
+        spare, total = limit - used, limit
     if tried is None or spare is None:
         return None
     fact = case.fact("oom_tried")
@@ -64,7 +75,7 @@ def _held_by_others(case: Case) -> tuple[Line, ...] | None:
     ]
     if others:
         return (others[0].line,)
-    mine = _size(case, "oom_this_process") or _size(case, "oom_reserved") or _size(case, "oom_allocated")
+    mine = _mine(case)
     free = _size(case, "oom_free")
     if mine is None or free is None:
         return None
@@ -78,7 +89,7 @@ def _refused_though_free(case: Case) -> tuple[Line, ...] | None:
 
 def _fills_the_card(case: Case) -> tuple[Line, ...] | None:
     total, fact = _size(case, "oom_total"), case.fact("oom_tried")
-    mine = _size(case, "oom_this_process") or _size(case, "oom_reserved") or _size(case, "oom_allocated")
+    mine = _mine(case)
     if not fact or total is None or mine is None:
         return None
     return (fact.line,) if mine > 0.6 * total or gib(fact.value) > total else None
@@ -101,7 +112,7 @@ _ALLOCATOR = seen(
     r"set_per_process_memory_fraction",
     r"XLA_PYTHON_CLIENT_MEM_FRACTION",
     r"XLA_PYTHON_CLIENT_ALLOCATOR",
-    r"TF_GPU_ALLOCATOR",
+    r"TF_GPU_ALLOCATOR(?!.*will improve the situation)",
     r"PYTORCH_MPS_(?:HIGH|LOW)_WATERMARK_RATIO ?=",
     r"PYTORCH_NO_CUDA_MEMORY_CACHING",
     r"per_process_gpu_memory_fraction",
@@ -117,6 +128,15 @@ _LEFT_OVER = seen(
     r"\[Not Found\]",
     r"leaked (?:shared_memory|semaphore)",
     r"\bPPID\b.{0,40}\b1\b",
+    r"(?:没有|未|不|无法)(?:被|能)?释放",
+    r"(?:僵尸|残留|孤儿).{0,4}进程",
+    r"kill: \(?\d+\)? - No such process",
+)
+_ENDED = seen(
+    r"\bdocker (?:rm -f|kill|stop)\b",
+    r"\bpkill\b",
+    r"\bkill -(?:9|KILL|SIGKILL)\b",
+    r"\bsystemctl stop\b",
 )
 
 RULES = (
@@ -142,6 +162,23 @@ RULES = (
             clue(0.9, Check(_refused_though_free), _ALLOCATOR),
             clue(0.9, r"Allocator backend parsed at runtime != allocator backend parsed at load time"),
             clue(0.9, r"\d [GM]iB allowed"),
+            clue(
+                0.92,
+                OOM,
+                r"(?:expandable_segments:True\S*max_split_size_mb|max_split_size_mb\S*expandable_segments:True)",
+            ),
+            clue(PROVES, r"garbage_collect(?:ion)?_threshold too (?:big|small)"),
+            clue(
+                SUGGESTS,
+                seen(
+                    r"XLA_PYTHON_CLIENT_MEM_FRACTION ?= ?(?:0?\.9|1)",
+                    r"XLA_PYTHON_CLIENT_PREALLOCATE ?= ?true",
+                ),
+                seen(
+                    r"CUDNN_STATUS_(?:INTERNAL_ERROR|NOT_INITIALIZED|ALLOC_FAILED)",
+                    r"Failed to determine best cudnn convolution algorithm",
+                ),
+            ),
             clue(SHOWS, r"CUDACachingAllocator\.cpp.{0,120}INTERNAL ASSERT"),
             clue(SHOWS, r"INTERNAL ASSERT FAILED at.{0,60}CUDACachingAllocator"),
             clue(
@@ -189,8 +226,9 @@ RULES = (
                 SUGGESTS,
                 OOM,
                 seen(r"fragmentation", r"fragmented"),
-                unless=(r"to avoid fragmentation", r"avoid fragmentation"),
+                unless=(r"to avoid fragmentation", r"avoid fragmentation", r"If the cause is memory fragmentation"),
             ),
+            clue(HINTS, OOM, r"If the cause is memory fragmentation"),
             clue(SUGGESTS, r"memory is (?:too )?fragmented"),
         ),
         separates="The words 'to avoid fragmentation' stand in every message: the numbers decide.",
@@ -252,7 +290,20 @@ RULES = (
                 seen(r"^\s*\d+\s+1\s+.*(?:python|ray::|VLLM)", r"ray::IDLE", r"<defunct>"),
             ),
             clue(0.93, Check(_used_by_nobody)),
-            clue(0.93, seen(*OOM.expressions, r"\d{4,6}MiB / +\d+MiB", r"GPU memory", r"VRAM"), _LEFT_OVER),
+            clue(
+                0.93,
+                seen(
+                    *OOM.expressions,
+                    r"\d{4,6}MiB / +\d+MiB",
+                    r"GPU memory",
+                    r"VRAM",
+                    r"used_gpu_memory",
+                    r"占用(?:显存|GPU)",
+                    r"\d{4,6}MiB \|",
+                ),
+                _LEFT_OVER,
+            ),
+            clue(0.87, _ENDED, r"^\d+, \d{4,6} MiB"),
             clue(
                 SHOWS,
                 r"(?:orphan|zombie|left-?over|defunct)\w* .{0,40}(?:worker|process).{0,80}(?:GPU|VRAM|CUDA|memory)",

@@ -27,7 +27,8 @@ def _sizes(case: Case) -> tuple[float, float] | None:
     """(weights, memory available on the cards) in GiB, as Ollama's memory estimate prints them."""
     weights, available = case.facts("ollama_weights"), case.facts("ollama_available")
     if not weights or not available:
-        return None
+        parts, cards = case.facts("ollama_part"), case.facts("ollama_card_free")
+        return (sum(gib(p.value) for p in parts), sum(gib(c.value) for c in cards)) if parts and cards else None
     free = sum(gib(size.strip()) for size in _split_sizes(available[-1].value))
     return gib(weights[-1].value), free
 
@@ -49,13 +50,13 @@ def _partly_on_cpu(case: Case) -> tuple[Line, ...] | None:
 
 def _weights_fit(case: Case) -> tuple[Line, ...] | None:
     sizes = _sizes(case)
-    line = case.facts("ollama_weights")
+    line = case.facts("ollama_weights") or case.facts("ollama_part")
     return (line[-1].line,) if sizes and line and sizes[0] < 0.9 * sizes[1] else None
 
 
 def _weights_do_not_fit(case: Case) -> tuple[Line, ...] | None:
     sizes = _sizes(case)
-    line = case.facts("ollama_weights")
+    line = case.facts("ollama_weights") or case.facts("ollama_part")
     return (line[-1].line,) if sizes and line and sizes[0] >= 0.9 * sizes[1] else None
 
 
@@ -205,6 +206,19 @@ RULES = (
                 ),
             ),
             clue(SHOWS, r"library=(?:cuda|CUDA|rocm|ROCm)", r"offloaded 0/\d+ layers to GPU"),
+            clue(
+                0.87,
+                r"library=(?:cuda|CUDA|rocm|ROCm)",
+                r"libggml-cpu-\w+\.(?:so|dll)",
+                r"\b100% CPU\b",
+                unless=(r"cuda_v1\d", r"libggml-(?:cuda|hip)", r"rocm_v"),
+            ),
+            clue(
+                SUGGESTS,
+                r"library=(?:cuda|CUDA|rocm|ROCm)",
+                r"\b100% CPU\b",
+                unless=(Check(_long_context), r"layers\.offload", r"offloaded \d+/"),
+            ),
             clue(SUGGESTS, r"unable to locate gpu dependency libraries"),
             clue(SUGGESTS, r"cuda_v1\d.{0,60}(?:missing|not found|No such file|does not exist)"),
             clue(

@@ -35,6 +35,10 @@ RULES = (
                 r"(?:credit|balance|funds)s? ?(?:is |are |has |was |have |too |been |fully )*(?:insufficient|exhausted|depleted|run out|ran out|zero|negative|low|used up|empty|below)",
             ),
             clue(0.92, r"(?:credit|balance)[\"': =$]+-?0(?:\.0\d?)?\b"),
+            clue(
+                0.92,
+                r"(?:account|credit|wallet)s? balance.{0,12}(?:reached|hit|at|to|below|under) ?[$€¥]?-?0(?:\.0\d?)?\b",
+            ),
             clue(SHOWS, r"402 Payment Required"),
             clue(SHOWS, r"(?:billing|payment).{0,40}(?:failed|declined|past due|suspended|required)"),
             clue(
