@@ -297,3 +297,11 @@ def test_llama_cpp_keeps_a_micro_batch_beside_a_window():
     serving = Serving(Server.LLAMA_CPP, context=32768, ubatch=512)
     estimate = estimate_inference(shape, load_model("gemma-2-2b", "q8_0").weights, serving)
     assert estimate.part("kv_cache") == 13 * 2 * 4 * 256 * 2 * (32768 + 4608)
+
+
+def test_the_interval_of_a_split_shrinks_with_its_share():
+    model = load_model("DeepSeek-V3", "fp8")
+    one = estimate_split(model.shape, model.weights, Serving(), 1)
+    many = estimate_split(model.shape, model.weights, Serving(), 16)
+    assert many.low_bytes < many.total_bytes < many.high_bytes
+    assert many.high_bytes / many.total_bytes == pytest.approx(one.high_bytes / one.total_bytes, rel=0.02)

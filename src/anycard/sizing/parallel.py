@@ -10,6 +10,7 @@ from anycard.sizing.estimate import Estimate, Part
 from anycard.sizing.inference import Server, Serving, estimate_inference
 from anycard.sizing.shape import ModelShape
 from anycard.sizing.weights import Weights
+from anycard.units import GIB
 
 
 class Split(StrEnum):
@@ -46,12 +47,13 @@ def estimate_split(
         share = 1 / cards
         cache_share = 1 / min(cards, shape.n_kv_head)
     parts = tuple(_share(part, share, cache_share) for part in whole.parts)
-    moved = whole.total_bytes - sum(part.size_bytes for part in parts)
+    total = sum(part.size_bytes for part in parts)
+    below, above = whole.total_bytes - whole.low_bytes, whole.high_bytes - whole.total_bytes
     estimate = replace(
         whole,
         parts=parts,
-        low_bytes=max(0, whole.low_bytes - moved),
-        high_bytes=whole.high_bytes - moved,
+        low_bytes=max(0, total - _margin(below, total / whole.total_bytes)),
+        high_bytes=total + _margin(above, total / whole.total_bytes),
         cards=cards,
     )
     if how is Split.TENSOR and cards > shape.n_kv_head:
@@ -62,6 +64,11 @@ def estimate_split(
             )
         )
     return estimate
+
+
+def _margin(whole: int, ratio: float) -> int:
+    """Doubt about weights and cache is shared out with them; what every card makes for itself is not: up to a GiB stays."""
+    return max(round(whole * ratio), min(whole, GIB))
 
 
 def _share(part: Part, share: float, cache_share: float) -> Part:
