@@ -43,7 +43,7 @@ def show_errors(*, as_json: bool) -> int:
     for line in table(head, rows, right=frozenset((3, 4, 5, 6, 7))):
         say(line)
     say()
-    head = [_("JOB"), _("MODEL"), _("ON"), _("PREDICTED"), _("MEASURED"), _("ERROR"), _("TOKENS/S"), _("BY")]
+    head = [_("JOB"), _("Model").upper(), _("ON"), _("PREDICTED"), _("MEASURED"), _("ERROR"), _("TOKENS/S"), _("BY")]
     rows = [_run(one) for one in answer["runs"]]
     for line in table(head, rows, right=frozenset((0, 3, 4, 5, 6))):
         say(line)

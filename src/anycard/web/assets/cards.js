@@ -43,15 +43,22 @@ document.addEventListener("DOMContentLoaded", () => {
         spark.dataset.values = JSON.stringify(values.slice(-60));
         draw(spark, values.slice(-60));
       }
-      if (!now) { set(card, "utilisation", "?"); continue; }
+      if (!now) {  // nothing of before passes for now
+        set(card, "utilisation", "?");
+        set(card, "memory", "?");
+        set(card, "temperature", "");
+        set(card, "power", "");
+        card.querySelector(".meter rect").setAttribute("width", "0");
+        continue;
+      }
       set(card, "utilisation", now.utilisation === null ? "?" : `${Math.round(now.utilisation * 100)} %`);
       const total = now.memory_total_bytes;
       set(card, "memory", bytes(now.memory_used_bytes));
       const share = now.memory_used_bytes !== null && total ? now.memory_used_bytes / total : 0;
       card.querySelector(".meter rect").setAttribute("width", (100 * share).toFixed(1));
       card.querySelector(".meter").classList.toggle("full", share > 0.95);
-      if (now.temperature_c !== null) set(card, "temperature", `${now.temperature_c.toFixed(0)} °C`);
-      if (now.power_w !== null) set(card, "power", `${now.power_w.toFixed(0)} W`);
+      set(card, "temperature", now.temperature_c === null ? "" : `${now.temperature_c.toFixed(0)} °C`);
+      set(card, "power", now.power_w === null ? "" : `${now.power_w.toFixed(0)} W`);
     }
   });
   box.addEventListener("htmx:afterSwap", drawAll);

@@ -62,7 +62,11 @@ async def _seen(who: Visit) -> dict[str, Any]:
     recent = span_json(await kept.span(since=until - SPARK_S, until=until, step_s=2), ("utilisation",))
     sparks = {row["card"]: _spark(row, until) for row in recent["cards"]}
     live = {reading["card"]: reading for reading in tick["readings"]}
-    rows = [{**card, "now": live.get(card["id"]), "spark": sparks.get(card["id"], [])} for card in seen["cards"]]
+    jobs = {at: await who.jobs.job(str(at), who.caller.user) for at in {card["job"] for card in seen["cards"]} - {None}}
+    rows = [
+        {**card, "now": live.get(card["id"]), "spark": sparks.get(card["id"], []), "held_by": jobs.get(card["job"])}
+        for card in sorted(seen["cards"], key=lambda card: not card["accelerator"])  # the CPU comes last
+    ]
     return {
         "seen": seen,
         "cards": rows,
