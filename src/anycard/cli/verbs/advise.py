@@ -85,7 +85,9 @@ def advise(
         runs_a_week=runs,
     )
     words = _english if json else _
-    candidates, rented = _candidates(work, decimal(here_per_h, "--here-per-h"), offers, exchange, currency, words)
+    candidates, rented, left_out = _candidates(
+        work, decimal(here_per_h, "--here-per-h"), offers, exchange, currency, words
+    )
     kept = rank(candidates, wish, currency=currency).ranked  # what a constraint rules out is nothing to compare with
     hardware, told = bought_instead(
         kept,
@@ -106,16 +108,27 @@ def advise(
         body["ranked"] = body["ranked"][:limit]
         body["rejected"] = body["rejected"][:limit]
         assumed = [str(text) for text in (*work.assumed, *told)]
-        document({"schema": "anycard.advice/1", "job": work.name, "by": wish.by, "assumed": assumed, **body})
+        document(
+            {
+                "schema": "anycard.advice/1",
+                "job": work.name,
+                "by": wish.by,
+                "assumed": assumed,
+                "left_out": left_out,
+                **body,
+            }
+        )
     else:
         _print(answer, work, [*work.assumed, *told], limit)
+    for why in left_out:
+        note(_("left out: {text}", text=safe(why)))
     return 0 if answer.choice else 3
 
 
 def _candidates(
     work: Work, here_per_h: Any, table_of: Path | None, exchange: Any, currency: str, words: Words
-) -> tuple[list[Any], list[Any]]:
-    """(every place, the rented ones among them)."""
+) -> tuple[list[Any], list[Any], list[str]]:
+    """(every place, the rented ones among them, why others are not)."""
     import os
 
     from anycard.jobs.places import here, on_cpu, rented
@@ -124,10 +137,8 @@ def _candidates(
     cpu = local_cpu()
     offers = load_offers(table_of) if table_of else known_offers(offers_folder())
     found, left_out = rented(work, offers, cpu, exchange, currency, words)
-    for why in left_out:
-        note(_("left out: {text}", text=safe(why)))
     local = [*here(work, local_specs(), here_per_h, words), *on_cpu(work, cpu, float(os.cpu_count() or 1), words)]
-    return [*local, *found], found
+    return [*local, *found], found, left_out
 
 
 def _english(msgid: str, /, **params: object) -> str:
