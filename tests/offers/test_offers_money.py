@@ -369,3 +369,26 @@ def test_own_hardware_in_a_table_is_an_offer_at_its_true_price():
     assert round(own.on_demand_per_h, 9) == round(capital / busy + Decimal("0.72"), 9)
     with pytest.raises(CatalogueError, match="row 2: own hardware needs"):
         parse_offers([{**row, "life_years": "0"}])
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"terms": "99999999999-year=5"}, "no length of a lease"),
+        ({"terms": "0-month=5"}, "no length of a lease"),
+        ({"terms": "=5"}, "no length of a lease"),
+        ({"terms": "monthly=x"}, "is not a number"),
+        ({"card_price": "4", "life_years": "1e-300"}, "own hardware needs"),
+        ({"card_price": "4", "idle_share": "1"}, "own hardware needs"),
+        ({"card_price": "4", "card_count": "1e999"}, "far above"),
+    ],
+)
+def test_leases_and_hardware_that_cannot_be_are_named(change, says):
+    with pytest.raises(CatalogueError, match=says):
+        parse_offers([{"provider": "p", "instance": "i", "card": "A100", **change}])
+
+
+def test_a_rate_that_makes_amounts_without_end_is_named():
+    absurd = Rates({"USD": Decimal(1), "CNY": Decimal("1e-300")}, "today", "given")
+    with pytest.raises(PriceError, match="makes no sense"):
+        quote(QuoteJob(work_s=3600), offer(), rates=absurd, currency="USD")

@@ -29,6 +29,7 @@ _COLUMNS = {
     "spotprice": "spot_per_h",
     "storage_per_gb_month": "storage_running_per_gb_month",
 }
+_MONTHS_MAX = Decimal(600)
 _STEPS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 
 
@@ -189,8 +190,10 @@ def _terms(text: str) -> tuple[Term, ...]:
     for piece in filter(None, (part.strip() for part in text.split(";"))):
         name, _, price = piece.partition("=")
         months = _months(name)
+        if months is None or not 0 < months <= _MONTHS_MAX:
+            raise PriceError("{name} is no length of a lease", hint="monthly, 6-month, 1-year", name=name.strip()[:40])
         total = parse_price(price, name.strip(), most=Decimal(100_000_000))
-        if months and total is not None:
+        if total is not None:
             terms.append(Term(name.strip(), months, total / (months * HOURS_PER_MONTH)))
     return tuple(terms)
 

@@ -41,8 +41,15 @@ class Rates:
 
 
 def exact(amount: Decimal) -> Decimal:
-    """Rounded to a hundredth of a cent, the resolution of every line."""
-    return amount.quantize(_STEP, rounding=ROUND_HALF_UP)
+    """Rounded to a hundredth of a cent, the resolution of every line. Raises PriceError for what has more digits than any money."""
+    try:
+        return amount.quantize(_STEP, rounding=ROUND_HALF_UP)
+    except InvalidOperation:
+        raise PriceError(
+            "an amount of {amount} makes no sense",
+            hint="look at the prices and rates that were given",
+            amount=f"{amount:.3g}",
+        ) from None
 
 
 def shown(amount: Decimal) -> str:

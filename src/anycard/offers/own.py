@@ -11,6 +11,7 @@ from anycard.offers.offer import Offer
 
 _WEEKS_A_YEAR = Decimal(365) / Decimal(7)
 _HOURS_A_WEEK = Decimal(168)
+_LIFE_MIN, _LIFE_MAX = Decimal("0.08"), Decimal(100)  # years
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +113,8 @@ def break_even_hours_a_week(hardware: Hardware, rent_per_h: Decimal) -> Decimal 
 
 
 def _check(hardware: Hardware) -> None:
-    if hardware.card_count < 1 or hardware.life_years <= 0 or not 0 <= hardware.idle_share < 1:
-        raise PriceError("own hardware needs at least one card, a life above 0 years and some hours of work")
+    if hardware.card_count < 1 or not _LIFE_MIN <= hardware.life_years <= _LIFE_MAX or not 0 <= hardware.idle_share < 1:
+        raise PriceError("own hardware needs at least one card, a life of a month to a century and some hours of work")
     prices = (
         hardware.card_price,
         hardware.host_price,

@@ -84,6 +84,8 @@ def estimate_training(shape: ModelShape, weights: Weights, recipe: Recipe, const
     warnings = []
     if not recipe.checkpointing:
         warnings.append(Text("activations are counted for full sequences: shorter ones need less"))
+    if recipe.offload:
+        warnings.append(Text("the optimizer's step waits for the bus and the CPU: slower than the speed that is given"))
     if not shape.known:
         warnings.append(
             Text(
