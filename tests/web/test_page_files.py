@@ -115,6 +115,27 @@ def test_a_search_finds_the_last_lines_across_chunks(tmp_path):
     assert logparts.find(log, "") == ([], False)
 
 
+@settings(max_examples=150, deadline=None)
+@given(
+    lines=st.lists(st.sampled_from([b"", b"x", b"ab", b"xABx", b"abab", b"x" * 40, b"x" * 39 + b"ab"]), max_size=60),
+    end=st.sampled_from([b"", b"\n"]),
+    most=st.integers(1, 8),
+    chunk=st.integers(48, 200),
+)
+def test_a_search_finds_what_looking_at_every_line_finds(tmp_path_factory, lines, end, most, chunk):
+    data = b"\n".join(lines) + end
+    log = tmp_path_factory.mktemp("found") / "0.1.log"
+    log.write_bytes(data)
+    starts = [0, *(at + 1 for at, byte in enumerate(data) if byte == 10)]
+    every = [at for at in starts if b"ab" in data[at:].partition(b"\n")[0].lower()]
+    before, logparts._CHUNK_BYTES = logparts._CHUNK_BYTES, chunk
+    try:
+        hits, more = logparts.find(log, "Ab", most=most)
+    finally:
+        logparts._CHUNK_BYTES = before
+    assert [hit.at for hit in hits] == every[-most:] and more == (len(every) > most)
+
+
 def test_a_log_that_is_gone_is_empty(tmp_path):
     for read in (logparts.last_part, lambda log: logparts.part_after(log, 7), lambda log: logparts.part_before(log, 7)):
         assert read(tmp_path / "none.log").lines == ()
@@ -293,3 +314,18 @@ def test_the_end_is_told_by_the_pace_so_far(open_items, done, state, held, expec
     counts = {"queued": open_items[0], "running": open_items[1], "succeeded": done, "failed": 0, "cancelled": 0}
     job = {"counts": counts, "state": state, "held": held, "started_at": "1970-01-01T00:00:00.000Z"}
     assert expected_end(job, 100.0) == expected
+
+
+def test_searches_that_nobody_waits_for_hold_up_no_job(cli, visitor):
+    """What searches would take of the threads, jobs could not have to be recorded."""
+    job = cli.submit("run: yes 'every line is found' | head -c 100000000")
+    cli.over(job)
+    asked = []
+    for _ in range(150):
+        connection = visitor.connect()
+        connection.request("GET", f"/jobs/{job}/log/0/find?q=every", headers={"Cookie": visitor.cookie})
+        asked.append(connection)
+    assert cli.ran("run: 'true'")["state"] == "succeeded"
+    for connection in asked:
+        connection.close()
+    assert len(visitor.ask(f"/jobs/{job}/log/0/find?q=every").json["hits"]) == logparts.HITS

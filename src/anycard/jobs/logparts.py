@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -104,29 +105,29 @@ def find(log: Path, wanted: str, *, most: int = HITS) -> tuple[list[Hit], bool]:
     needle = wanted.encode("utf-8", "replace").lower()
     if not needle:
         return [], False
-    found: list[tuple[int, bytes]] = []
-    more = False
+    found: list[tuple[int, bytes]] = []  # newest first
     with _opened(log) as descriptor:
         if descriptor is None:
             return [], False
-        for at, line in _lines_with(descriptor, needle):
-            found.append((at, line))
-            if len(found) > most:
-                del found[0]
-                more = True
-    return [Hit(at, _shown(_text(line))) for at, line in found], more
+        # Every line may hold it: which ones is looked up only where the last hits are.
+        blocks = ((base, len(data)) for base, data in _blocks(descriptor) if needle in data.lower())
+        holding = deque(blocks, most + 1)
+        while holding and len(found) <= most:
+            base, size = holding.pop()
+            found += reversed(list(_hits(os.pread(descriptor, size, base), base, needle)))
+    return [Hit(at, _shown(_text(line))) for at, line in reversed(found[:most])], len(found) > most
 
 
-def _lines_with(descriptor: int, needle: bytes) -> Iterator[tuple[int, bytes]]:
-    """(byte, line) of each line that holds ``needle``. Only the begin of a line of more than a chunk is looked at."""
+def _blocks(descriptor: int) -> Iterator[tuple[int, bytes]]:
+    """(byte, whole lines from there on), about a chunk at a time. Only the begin of a line of more than a chunk is whole."""
     position, rest = 0, b""
     while chunk := os.pread(descriptor, _CHUNK_BYTES, position):
         data, base = rest + chunk, position - len(rest)
         position += len(chunk)
         end = data.rfind(b"\n") + 1 or (len(data) if len(data) > _CHUNK_BYTES else 0)
         rest = data[end:]
-        yield from _hits(data[:end], base, needle)
-    yield from _hits(rest, position - len(rest), needle)
+        yield base, data[:end]
+    yield position - len(rest), rest
 
 
 def _hits(data: bytes, base: int, needle: bytes) -> Iterator[tuple[int, bytes]]:

@@ -14,6 +14,10 @@ from anycard.web.visit import visit
 
 router = APIRouter()
 
+_searching = asyncio.Semaphore(
+    2
+)  # a log may have gigabytes: searches must not take all the threads that commits need, too
+
 Byte = Annotated[int | None, Query(ge=0, le=2**53)]
 
 
@@ -33,7 +37,10 @@ async def find(request: Request, ref: str, item: int, q: str = "", attempt: Byte
     """{hits: [[byte, text]], more}: the last lines that hold ``q``."""
     who = visit(request)
     log = await who.files.log(ref, who.caller, item=item, attempt=attempt)
-    hits, more = ([], False) if log is None else await asyncio.to_thread(logparts.find, log, q[:200])
+    async with _searching:
+        if log is None or await request.is_disconnected():
+            return JSONResponse({"hits": [], "more": False})
+        hits, more = await asyncio.to_thread(logparts.find, log, q[:200])
     return JSONResponse({"hits": [[hit.at, hit.text] for hit in hits], "more": more})
 
 
