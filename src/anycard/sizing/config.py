@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from anycard.sizing.encoder_decoder import encoder_decoder_shape, is_encoder_decoder
 from anycard.sizing.fields import LAYERS_MAX, ConfigError, Fields
 from anycard.sizing.layers import STATE_SPACE_ONLY, Mixer, mixers
 from anycard.sizing.mixing import Heads, mixer_params, mixer_state
@@ -66,7 +67,7 @@ _TIED = (
             "bert",
         )
     )
-    | frozenset(("roberta", "gemma3n", "gemma3n_text", "gemma4", "gemma4_text"))
+    | frozenset(("roberta", "t5", "bart", "marian", "whisper", "gemma3n", "gemma3n_text", "gemma4", "gemma4_text"))
 )
 _ENCODERS = frozenset(("bert", "roberta", "xlm-roberta", "modernbert", "distilbert"))  # they keep no cache
 # What the configuration class takes where a multimodal model's text_config leaves a field out, as the published ones of Gemma 3 and
@@ -91,6 +92,8 @@ def shape_from_config(config: Mapping[str, Any], name: str = "model") -> ModelSh
     inner = _language_model(config)
     family = str(inner.get("model_type") or config.get("model_type") or "")
     read = Fields(_flat(inner), name, None if inner is config else _CLASS_DEFAULTS.get(family))
+    if is_encoder_decoder(read):
+        return encoder_decoder_shape(read, name, tied=_tied(inner, config, family))
     hidden = read.number("hidden_size", "n_embd", "d_model", "dim")
     n_layer = read.number("num_hidden_layers", "n_layer", "num_layers", "n_layers")
     if n_layer > LAYERS_MAX:
