@@ -19,7 +19,7 @@ def failed(cli):
 
 
 def test_a_pasted_log_gets_cause_proof_mend_and_next_check(tab, cli):
-    tab.get_by_role("link", name="Doctor").click()
+    tab.get_by_role("link", name="Doctor", exact=True).click()
     tab.get_by_label("What a program printed").fill(f"Epoch 1\n{VISION}\n")
     tab.get_by_role("button", name="Find the cause").click()
     finding = tab.locator("#diagnosis article").first
@@ -38,7 +38,7 @@ def test_a_pasted_log_gets_cause_proof_mend_and_next_check(tab, cli):
 def test_the_tab_says_how_this_machine_is(tab):
     tab.goto(f"{tab.address}/doctor")
     tab.locator("#host .verdict").wait_for()
-    assert "nothing is broken" in tab.locator("#host").inner_text()
+    assert "Nothing is broken" in tab.locator("#host").inner_text()
     assert tab.locator("#host li").count() >= 1
 
 
@@ -48,7 +48,7 @@ def test_a_bundle_of_another_machine_is_chosen(tab, cli, tmp_path):
     tab.goto(f"{tab.address}/doctor")
     tab.locator("#evidence").set_input_files(str(bundle))
     tab.locator("#diagnosis .verdict").wait_for()
-    assert "nothing is broken" in tab.locator("#diagnosis").inner_text()
+    assert "Nothing is broken" in tab.locator("#diagnosis").inner_text()
 
 
 def test_a_log_that_is_dropped_is_packed_on_its_way(tab, tmp_path):

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
-from anycard.errors import ForbiddenError, NotFoundError, UsageError
+from anycard.errors import ForbiddenError, UsageError
 from anycard.host.clock import now
 from anycard.i18n import words
 from anycard.jobs.readingsviews import span_json
@@ -117,11 +117,11 @@ async def events(
 
 @router.get("/jobs/{ref}/readings")
 async def readings(request: Request, ref: str) -> Response:
-    """What the plots show: the answer of GET /v1/jobs/REF/readings."""
+    """What the plots show: the answer of GET /v1/jobs/REF/readings; of a job that waits no card, as its page asks again and again."""
     who = visit(request)
     held = await who.jobs.held(ref, who.caller)
     if held.since is None:
-        raise NotFoundError("job {job} has not started", job=held.job)
+        return JSONResponse({"cards": []})
     span = await who.services.readings.span(cards=held.cards, since=held.since, until=held.until, job=held.job)
     return JSONResponse(span_json(span, CHART_COLUMNS))
 
