@@ -9,28 +9,18 @@ import secrets
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from anycard.jobs.files import write_private
+
+if TYPE_CHECKING:
+    from anycard.jobs.service import Caller
 
 log = logging.getLogger("anycard.web")
 
 CODE_S = 900.0  # a login link is good for so long, and once
 SESSION_S = 30 * 86_400.0
 _MANY_CODES, _MANY_SESSIONS = 100, 1000  # the oldest goes first
-
-
-class Caller(Protocol):
-    """As api/caller.py makes them."""
-
-    @property
-    def uid(self) -> int: ...
-    @property
-    def gid(self) -> int: ...
-    @property
-    def user(self) -> str: ...
-    @property
-    def admin(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
