@@ -26,7 +26,12 @@ QUIET_S = 15.0  # a silent stream sends a comment so often: proxies and dead con
 PACE_S = 0.25  # at most four rounds a second to one page
 _TICK_S = 0.5  # logs, readings and the cards' health are looked at so often
 MAX_TOPICS = 20
+MANY_ITEMS = 500  # when so many changed at once, a page asks for its grid again
+_GATHER_S = 0.05  # pages that are woken together ask within this
 _LIFE = secrets.token_hex(3)  # versions count from 0 again in the next daemon's life
+
+
+Seen = tuple[dict[str, Any], dict[int, str] | None]  # a job, and states by number of its items
 
 
 class Topic(Protocol):
@@ -54,6 +59,9 @@ class Hub:
         self.version = 0  # of the board and the cards: grows with every change
         self._bells: set[asyncio.Event] = set()
         self._watching: asyncio.Task[None] | None = None
+        self._asked: dict[
+            int, tuple[set[int], asyncio.Task[Seen]]
+        ] = {}  # by job: what will be read next, and for which items
         self._ended = False
 
     @property
@@ -93,6 +101,23 @@ class Hub:
 
     def quiet(self, bell: asyncio.Event) -> None:
         self._bells.discard(bell)
+
+    async def seen(self, job_id: int, items: set[int]) -> Seen:
+        """The job, and the states of these ``items`` (None: so many that a page asks for its grid again). A hundred pages that were woken
+        by the same change get one answer; its reading begins after the last of them asked, so nobody's is old."""
+        numbers, reading = self._asked.get(job_id) or (set(), None)
+        if reading is None:
+            reading = asyncio.create_task(self._read(job_id))
+            self._asked[job_id] = numbers, reading
+        numbers |= items
+        return await asyncio.shield(reading)
+
+    async def _read(self, job_id: int) -> Seen:
+        await asyncio.sleep(_GATHER_S)
+        numbers, _ = self._asked.pop(job_id)
+        jobs = self.services.jobs
+        job = await jobs.job(job_id)
+        return job, dict(await jobs.item_states(job_id, numbers)) if len(numbers) <= MANY_ITEMS else None
 
     def ring(self) -> None:
         for bell in self._bells:

@@ -16,11 +16,10 @@ from anycard.jobs.jobfiles import attempt_of, part
 from anycard.jobs.readingsviews import tick_json
 from anycard.jobs.states import OPEN_JOB_STATES
 from anycard.web.sessions import Session
-from anycard.web.stream import Hub, Maker, Topic
+from anycard.web.stream import MANY_ITEMS, Hub, Maker, Topic
 
 _NUMBER = re.compile(r"-?[0-9]{1,15}")
 _JUST_S = 30.0  # a page is drawn and follows within so long
-_MANY_ITEMS = 500  # when so many changed at once, the page asks for its grid again
 _BEHIND_BYTES = 1024 * 1024  # a log that runs away faster is caught up with at its end
 
 
@@ -78,11 +77,11 @@ class _Job:
         if not changed and not missed:
             return []
         self._missed = False
-        jobs = self._hub.services.jobs
-        job = await jobs.job(self._id)
+        wanted = changed if self._mine and not missed and len(changed) <= MANY_ITEMS else set()
+        job, states = await self._hub.seen(self._id, wanted)
         items: list[tuple[int, str]] | None = None if self._mine else []
-        if self._mine and not missed and len(changed) <= _MANY_ITEMS:
-            items = await jobs.item_states(self._id, changed)
+        if wanted and states is not None:
+            items = [(number, states[number]) for number in sorted(wanted) if number in states]
         return [{"state": job["state"], "counts": job["counts"], "items": items}]
 
     def close(self) -> None:
