@@ -1,4 +1,4 @@
-"""Cases that the doctor missed at first sight stay found."""
+"""Cases that the doctor missed at first sight stay found, and what a working machine prints is never called a fault."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from anycard.doctor.reading import text_source
 from anycard.doctor.reason import diagnose
 from anycard.doctor.rules import all_rules
-from anycard.doctor.shapes import Diagnosis
+from anycard.doctor.shapes import Diagnosis, Verdict
 
-FILE = Path(__file__).parent / "blind" / "missed.txt"
+FOLDER = Path(__file__).parent / "blind"
 VERDICTS = {rule.slug: rule.verdict for rule in all_rules()}
 
 
@@ -40,7 +40,8 @@ def blind_cases(text: str) -> list[Blind]:
     return cases
 
 
-CASES = blind_cases(FILE.read_text("utf-8"))
+CASES = blind_cases((FOLDER / "missed.txt").read_text("utf-8"))
+HEALTHY = blind_cases((FOLDER / "healthy.txt").read_text("utf-8"))
 
 
 def _diagnosed(case: Blind) -> Diagnosis:
@@ -54,3 +55,8 @@ def test_missed_once(case):
     diagnosis = _diagnosed(case)
     assert diagnosis.findings[0].cause in case.right
     assert diagnosis.verdict == VERDICTS[diagnosis.findings[0].cause]
+
+
+@pytest.mark.parametrize("case", HEALTHY, ids=[str(number) for number in range(len(HEALTHY))])
+def test_what_a_working_machine_prints(case):
+    assert _diagnosed(case).verdict not in (Verdict.FAULT, Verdict.APPLICATION)

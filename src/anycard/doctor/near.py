@@ -15,6 +15,7 @@ from anycard.model.text import Text
 
 _LONG = 200  # lines
 _COMPLAINS = re.compile("|".join(TROUBLE), re.IGNORECASE)
+_NOTHING_COUNTED = re.compile(r"[:=] *(?:0|No|N/A|None|Not Active)\s*$", re.IGNORECASE)  # a table's row of errors: none
 _LIFT = 0.5  # how much of the way to certainty a full resemblance brings a finding that its clues leave unsure
 _MOST_ALONE = HINTS - 0.05
 _LEAST_ALONE = 0.1
@@ -22,9 +23,13 @@ _KEPT_ALONE = 4
 _NO_GROUND = 0.15  # for its sound nothing is called a fault where nobody complains, nor healthy where somebody does
 
 
-def has_trouble(case: Case) -> bool:
-    """Whether any program says that something went wrong."""
-    return any(not line.spoken for expression in TROUBLE for line in case.seen(expression))
+def has_trouble(case: Case, *, by_anyone: bool = False) -> bool:
+    """Whether any program says that something went wrong; ``by_anyone``: or any person."""
+    return any(
+        by_anyone if line.spoken else not _NOTHING_COUNTED.search(line.text)
+        for expression in TROUBLE
+        for line in case.seen(expression)
+    )
 
 
 def with_resemblances(found: list[Finding], rules: tuple[Rule, ...], case: Case) -> list[Finding]:
@@ -32,7 +37,7 @@ def with_resemblances(found: list[Finding], rules: tuple[Rule, ...], case: Case)
     alike = resemblances(_telling(case.sample), rules)
     lifted = [_lifted(finding, alike.get(finding.cause, 0.0)) for finding in found]
     known = {finding.cause for finding in found}
-    trouble = has_trouble(case) or any(line.spoken for expression in TROUBLE for line in case.seen(expression))
+    trouble = has_trouble(case, by_anyone=True)
     others = sorted((rule for rule in rules if rule.slug not in known), key=lambda rule: -alike.get(rule.slug, 0.0))
     for rule in others[:_KEPT_ALONE]:
         certainty = min(alike.get(rule.slug, 0.0), _MOST_ALONE)

@@ -45,6 +45,8 @@ def judge(case: Case, rules: Iterable[Rule]) -> Diagnosis:
     heard = _behind_their_causes(with_resemblances(explained, rules, case), by_slug, _HARDLY)
     ranked = _ranked(_without_look_alikes(heard, by_slug))[:_KEEP]
     verdict = _verdict(ranked)
+    if ranked and ranked[0].certainty < HINTS and not verdict.harmless and not has_trouble(case, by_anyone=True):
+        verdict = Verdict.UNDECIDED  # a word that belongs to a cause is none where nobody complains
     return Diagnosis(
         verdict=verdict,
         findings=tuple(ranked),

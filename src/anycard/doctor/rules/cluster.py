@@ -73,7 +73,7 @@ RULES = (
                     r"CUDA_VISIBLE_DEVICES.{0,60}(?:not match|wrong|renumber|out of range)",
                 ),
             ),
-            clue(SUGGESTS, r"SLURM_(?:JOB|STEP)_GPUS=\S+", r"CUDA_VISIBLE_DEVICES=\S+"),
+            clue(0.5, r"SLURM_(?:JOB|STEP)_GPUS=\S+", r"CUDA_VISIBLE_DEVICES=\S+"),
             clue(
                 0.7,
                 on("slurm"),
@@ -151,7 +151,7 @@ RULES = (
         says="The node finds fewer cards than slurm.conf promises (or none), so it is drained.",
         clues=(
             clue(0.9, r"gres/gpu count (?:reported lower than configured|too low)"),
-            clue(0.9, r"gres/gpu count repor\w* ?(?:lower|slurm|$)"),
+            clue(0.9, r"gres/gpu count repor(?!\w* higher)"),
             clue(0.9, r"count (?:reported )?(?:lower|too low) .{0,20}than configured"),
             clue(SHOWS, r"gres_(?:node_config_unpack|gpu_init).{0,80}(?:count|fewer|low)"),
             clue(SHOWS, r"gres/gpu.{0,40}\(\d+ < \d+\)"),

@@ -26,6 +26,8 @@ _NO_DRIVER = seen(
     r"ggml_vulkan: No devices found",
     r"no compatible GPUs were discovered",
     r"could not select device driver",
+    r"Failed to infer device type",
+    r"没有.{0,4}nvidia-smi",
 )
 
 RULES = (
@@ -117,6 +119,13 @@ RULES = (
             ),
             clue(
                 0.92,
+                r"\b(?:singularity|apptainer) (?:exec|run|shell) (?!.*--(?:nv|nvccli|rocm)\b)",
+                r"is_available\(\)",
+                r"^False$",
+                unless=(r"(?:singularity|apptainer) .*--(?:nv|nvccli|rocm)\b",),
+            ),
+            clue(
+                0.92,
                 on("k8s"),
                 _NO_DRIVER,
                 seen(
@@ -126,6 +135,7 @@ RULES = (
                 unless=(r"^ +(?:nvidia|amd|gpu\.intel|huawei)\.com/\S+: [\"']?[1-9][\"']?$",),
             ),
             clue(SHOWS, r"DeviceRequests.{0,6}(?:null|\[\])"),
+            clue(SHOWS, r"docker inspect .*DeviceRequests", r"^null$"),
             clue(
                 SHOWS,
                 said(

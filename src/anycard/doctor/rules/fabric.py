@@ -95,6 +95,7 @@ RULES = (
         verdict=Verdict.FAULT,
         says="The NVLink bridge between the two cards makes bad contact.",
         clues=(
+            clue(0.75, r"P2P is disabled between NVLINK connected GPUs", unless=(r"\bSXM", r"NVSwitch")),
             clue(
                 0.96,
                 seen(r"\bNVLink\b", r"nvlink"),
@@ -124,6 +125,7 @@ RULES = (
                     r"A30\b",
                 ),
             ),
+            clue(0.9, r"Link \d+: (?:CRC|Replay|Recovery)\w* (?:FLIT )?Errors?: [1-9]", r"NV ?Link bridge"),
             clue(
                 SHOWS,
                 xid(74),
@@ -167,6 +169,7 @@ RULES = (
             clue(SHOWS, r"Link \d+: <?inactive>?"),
             clue(SHOWS, r"(?:all|no) (?:NV)?[Ll]inks? (?:are|is) (?:in[aA]ctive|down|up)"),
             clue(SHOWS, r"NVLink.{0,40}(?:is |are |state )?(?:down|in[aA]ctive|disabled|not up|training fail)"),
+            clue(0.6, r"P2P is disabled between NVLINK connected GPUs"),
             clue(SHOWS, r"(?:nvlink|NVLink) (?:link )?training fail"),
             clue(SHOWS, r"knvlink\w+.{0,120}(?:fail|not |error)"),
             clue(SHOWS, r"DCGM_FR_NVLINK_DOWN"),

@@ -184,7 +184,7 @@ RULES = (
             clue(SHOWS, r"(?:thermal|temperature).{0,20}(?:shutdown|trip|critical)", seen(r"NVRM", r"nvidia", r"nvml")),
             clue(SUGGESTS, r"(?:Tesla|P40|P100|K80|M40|V100|A40|L40|MI50|MI25).{0,80}(?:passive|airflow|no fan)"),
             clue(SUGGESTS, r"ERR!\s+(?:9\d|1[01]\d)C"),
-            clue(SHOWS, r"GPU over temperature range detected"),
+            clue(SHOWS, r"GPU over temperature range ?(?:\([SH]W CTF\) ?)?detected"),
             clue(PROVES, r"GPU Critical Temperature Fault"),
             clue(0.87, Check(_hot_without_fan)),
             clue(0.6, r"over-?heat\w*"),

@@ -118,7 +118,10 @@ RULES = (
             clue(SHOWS, r"ctranslate2.{0,80}cudnn"),
             clue(0.92, r"libcudnn\w*\.so\.8", printed(r"libcudnn\w*\.so\.9")),
             clue(HINTS, r"libcudnn\w*\.so\.8: cannot open shared object file"),
-            clue(0.55, r"(?:cuDNN|cudnn|CuDNN)\w*.{0,80}(?:version|compiled|incompatib|mismatch)"),
+            clue(
+                0.55,
+                r"(?:cuDNN|cudnn|CuDNN)\w*(?! version: Could not collect).{0,80}(?:version|compiled|incompatib|mismatch)",
+            ),
         ),
         separates="cudnn-not-on-loader-path: the right version is there, inside the Python packages, where the loader does not look.",
         explains=("cudnn-not-on-loader-path",),
@@ -146,7 +149,10 @@ RULES = (
             clue(SUGGESTS, r"Library (?:lib)?cudnn\S+ is not found or cannot be loaded"),
             clue(SUGGESTS, r"Cannot dlopen some GPU libraries"),
             clue(SUGGESTS, r"Library (?:lib)?cublas\S+ is not found or cannot be loaded"),
-            clue(0.55, r"(?:cudnn|cuDNN)\w*.{0,80}(?:not found|cannot|could not|missing|failed to load|Unable)"),
+            clue(
+                0.55,
+                r"(?:cudnn|cuDNN)\w*(?! version: Could not collect).{0,80}(?:not found|cannot|could not|missing|failed to load|Unable)",
+            ),
             clue(0.6, r"Invalid handle\. Cannot load symbol cudnn\w+"),
             clue(0.7, r"Failed to create CUDAExecutionProvider"),
             clue(0.7, r"Require cuDNN \d"),

@@ -118,19 +118,34 @@ _ALLOCATOR = seen(
     r"per_process_gpu_memory_fraction",
 )
 _LEFT_OVER = seen(
-    r"(?:orphan|zombie|left-?over|stale|defunct|lingering).{0,60}(?:process|worker|python|engine|gpu|memory)",
     r"<defunct>",
+    r"(?:multiprocessing\.spawn|spawn_main|multiproc_worker|VLLM::(?:EngineCore|Worker)\w*|ray::\w+).{0,80}\d+ ?MiB",
+    r"\[Not Found\]",
+    r"\bPPID\b.{0,40}\b1\b",
+    r"kill: \(?\d+\)? - No such process",
+)
+# a log's own "after the job stops, memory is given back" is no complaint, so these count from a person only
+_LEFT_OVER_SAID = said(
+    r"(?:orphan|zombie|left-?over|stale|defunct|lingering).{0,60}(?:process|worker|python|engine|gpu|memory)",
     r"(?:after|when).{0,40}(?:kill|ctrl-?c|crash|interrupt|stop|exit)\w*.{0,80}(?:memory|VRAM|GPU)",
     r"(?:memory|VRAM).{0,60}(?:not (?:released|freed)|still (?:held|used|occupied|allocated)|never (?:freed|released))",
     r"still (?:running|alive|there|holds?|holding)",
     r"previous (?:run|session|job)",
-    r"(?:multiprocessing\.spawn|spawn_main|multiproc_worker|VLLM::(?:EngineCore|Worker)\w*|ray::\w+).{0,80}\d+ ?MiB",
-    r"\[Not Found\]",
-    r"leaked (?:shared_memory|semaphore)",
-    r"\bPPID\b.{0,40}\b1\b",
-    r"(?:没有|未|不|无法)(?:被|能)?释放",
+    r"(?:没有?|未|不|无法)(?:被|能)?(?:自动)?释放",
+    r"(?:used|full|occupied|in use)\b.{0,30}\b(?:but|yet|though|while|and)\b.{0,20}\bno (?:running )?process",
+    r"(?:退出|停了|停止|杀掉|结束)\S{0,12}显存(?:还|仍|依然)",
     r"(?:僵尸|残留|孤儿).{0,4}进程",
-    r"kill: \(?\d+\)? - No such process",
+)
+_HELD = seen(
+    *OOM.expressions,
+    r"\d{4,6}MiB / +\d+MiB",
+    r"GPU memory",
+    r"VRAM",
+    r"显存",
+    r"nvidia-smi shows \d",
+    r"used_gpu_memory",
+    r"占用(?:显存|GPU)",
+    r"\d{4,6}MiB \|",
 )
 _ENDED = seen(
     r"\bdocker (?:rm -f|kill|stop)\b",
@@ -252,7 +267,7 @@ RULES = (
                 OOM,
                 r"MiB \|\s*$",
                 seen(r"^\|\s+\d+\s+(?:N/A\s+N/A\s+)?\d+\s+C(?:\+G)?\s+.*\d+MiB \|"),
-                unless=(_NO_PROCESS,),
+                unless=(_NO_PROCESS, Check(_fills_the_card)),
             ),
             clue(SHOWS, r"Free memory on device .* is less than desired GPU memory utilization"),
             clue(
@@ -264,7 +279,7 @@ RULES = (
                     r"jupyter",
                 ),
             ),
-            clue(SUGGESTS, OOM, r"\d\s+C(?:\+G)?\s+\S+.*MiB \|"),
+            clue(SUGGESTS, OOM, r"\d\s+C(?:\+G)?\s+\S+.*MiB \|", unless=(Check(_fills_the_card),)),
         ),
         separates="If no living owner is to be found, it is orphan-worker-holds-gpu.",
         explains=("oom-model-too-large", "oom-fragmentation"),
@@ -290,19 +305,9 @@ RULES = (
                 seen(r"^\s*\d+\s+1\s+.*(?:python|ray::|VLLM)", r"ray::IDLE", r"<defunct>"),
             ),
             clue(0.93, Check(_used_by_nobody)),
-            clue(
-                0.93,
-                seen(
-                    *OOM.expressions,
-                    r"\d{4,6}MiB / +\d+MiB",
-                    r"GPU memory",
-                    r"VRAM",
-                    r"used_gpu_memory",
-                    r"占用(?:显存|GPU)",
-                    r"\d{4,6}MiB \|",
-                ),
-                _LEFT_OVER,
-            ),
+            clue(0.93, _HELD, _LEFT_OVER),
+            clue(0.93, _HELD, _LEFT_OVER_SAID),
+            clue(0.93, OOM, r"leaked (?:shared_memory|semaphore)", unless=(Check(_fills_the_card),)),
             clue(0.87, _ENDED, r"^\d+, \d{4,6} MiB"),
             clue(
                 SHOWS,

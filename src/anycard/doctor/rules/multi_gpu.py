@@ -103,19 +103,29 @@ RULES = (
             clue(0.92, r"ACSCtl:.*(?:SrcValid|ReqRedir)\+"),
             clue(
                 0.9,
-                seen(r"NCCL_P2P_DISABLE", r"p2pBandwidth", r"simpleP2P", r"peer.to.peer"),
-                seen(r"\bhang", r"\bstuck", r"wrong (?:data|result)", r"verification failed", r"incorrect", r"fail"),
+                seen(r"NCCL_P2P_DISABLE", r"p2pBandwidth", r"simpleP2P(?!.*pass)", r"peer.to.peer"),
+                seen(
+                    r"\bhang",
+                    r"\bstuck",
+                    r"wrong (?:data|result)",
+                    r"verification failed",
+                    r"incorrect",
+                    r"(?:P2P|peer|nccl|bandwidth)\w*.{0,80}fail",
+                ),
             ),
             clue(SHOWS, r"NCCL_P2P_DISABLE=1", seen(r"\b(?:PXB|PIX|PHB)\b", r"\bACS\b", r"\biommu", r"IOMMU")),
             clue(SHOWS, r"(?:AMD-Vi|DMAR|iommu).{0,120}(?:IO_PAGE_FAULT|PTE Read access|DMA (?:Read|Write)).{0,80}"),
             clue(SUGGESTS, r"NCCL_P2P_DISABLE"),
             clue(SUGGESTS, r"\bACS\b.{0,60}(?:enabled|redirect|p2p|peer)"),
             clue(HINTS, r"Watchdog caught collective operation timeout"),
-            clue(0.55, r"\b(?:P2P|p2p|peer.to.peer)\b.{0,80}(?:hang|fail|disable|error|not|slow)"),
+            clue(
+                0.55,
+                r"\b(?:P2P|p2p|peer.to.peer)\b(?! is disabled between NVLINK).{0,80}(?:hang|fail|disable|error|not|slow)",
+            ),
             clue(HINTS, r"NCCL.{0,80}(?:hang|stuck|timeout)"),
             clue(0.35, r"unhandled system error"),
             clue(0.75, r"peer access is not supported between these two devices"),
-            clue(0.6, r"P2P (?:is )?(?:not supported|disabled|access)"),
+            clue(0.6, r"P2P (?:is )?(?:not supported|disabled|access)(?! between NVLINK)"),
         ),
         mend=(
             step(

@@ -72,7 +72,7 @@ _KV_FAILS = seen(
     r"failed to initialize the context",
     r"llama_kv_cache\w*.{0,60}fail",
     r"graph_reserve: failed to allocate compute buffers",
-    r"kv cache (?:size|does not|is larger|too)",
+    r"kv cache (?:size (?:exceeds|is larger|of .{0,24} (?:exceeds|does not fit))|does not|is larger|too)",
 )
 
 RULES = (

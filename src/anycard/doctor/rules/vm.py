@@ -142,6 +142,7 @@ RULES = (
                     r"romfile",
                     r"video=\S*off",
                     r"host.{0,20}console",
+                    r"console (?:text|output|screen)? ?.{0,12}(?:stays|remains|still|visible|shown)",
                 ),
             ),
             clue(0.9, r"^ *[0-9a-f]{8,}-[0-9a-f]{8,} : (?:efifb|BOOTFB|simple-framebuffer|vesafb)"),
