@@ -70,7 +70,9 @@ def test_the_document_says_every_call_and_its_answer(cli):
     document = ask(cli.home, "GET", "/v1/openapi.json").json
     assert document["openapi"].startswith("3.")
     calls = {(method, path): call for path, methods in document["paths"].items() for method, call in methods.items()}
-    assert {("get", "/metrics"), ("post", "/v1/jobs"), ("get", "/v1/jobs/{ref}/report")} <= set(calls)  # all: tests/docs
+    assert {("get", "/metrics"), ("post", "/v1/jobs"), ("get", "/v1/jobs/{ref}/report")} <= set(
+        calls
+    )  # all: tests/docs
     for (method, path), call in calls.items():
         good = next(status for status in call["responses"] if status.startswith("2"))
         content = call["responses"][good]["content"]
