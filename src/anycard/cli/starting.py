@@ -17,7 +17,9 @@ from anycard.errors import ConflictError, UnavailableError
 _READY_S = 20.0  # it is ready in under 2 s; a loaded machine is given more before it counts as failed
 _LOOK_S = 0.02
 _TAIL_BYTES = 4000
-_DAEMONS_OWN = frozenset(("ANYCARD_HOME", "ANYCARD_DATABASE_URL", "ANYCARD_DISK_PAUSE_BYTES", "ANYCARD_TOKEN_FILE"))  # what it reads itself
+_DAEMONS_OWN = frozenset(
+    ("ANYCARD_HOME", "ANYCARD_DATABASE_URL", "ANYCARD_DISK_PAUSE_BYTES", "ANYCARD_TOKEN_FILE")
+)  # what it reads itself
 
 
 def daemon_argv(home: Paths, *, shared: bool = False, port: int | None = None, page_link: bool = False) -> list[str]:
