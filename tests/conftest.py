@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import nvml_standin
@@ -11,6 +12,10 @@ from hypothesis import HealthCheck, settings
 # A busy machine is no fault of the code: no property fails because an example, or making it, took long.
 settings.register_profile("anycard", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("anycard")
+
+# Started in the background of a script, the tests ignore SIGINT, and whatever they start would, too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

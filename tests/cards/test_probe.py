@@ -140,7 +140,7 @@ def test_the_json_of_a_card_has_its_documented_keys() -> None:
         "gone from 3",
         {"index": 3},
     )
-    assert shown["processes"] == [{"pid": 9, "memory_bytes": 5, "user": "a", "command": "b"}]
+    assert shown["processes"] == [{"pid": 9, "memory_bytes": 5, "user": "a", "command": "b", "draws": False}]
     assert card_json(Card("x:1", "x", "X", processes=None))["processes"] is None
     assert problem_json(Problem("x", Text("a"), Text("b")))["mend"] == "b"
 

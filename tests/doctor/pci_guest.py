@@ -30,7 +30,7 @@ for module in $(cat /modules); do insmod /lib/$module; done
 mkdir -p /host
 mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose,msize=1048576 host /host
 for name in proc sys dev; do mount --bind /$name /host/$name; done
-mount -t tmpfs tmp /host/tmp
+mount -t tmpfs tmp /host/media
 mkdir -m 1777 /dev/shm
 for device in /sys/bus/pci/devices/*; do
   case $(cat $device/class) in 0x0380*)
@@ -41,7 +41,7 @@ for device in /sys/bus/pci/devices/*; do
   esac
 done
 echo "{BEGIN}"
-chroot /host /bin/sh -c 'cd /; export HOME=/tmp PATH=/usr/bin:/bin:/usr/sbin:/sbin LC_ALL=C.UTF-8; '"$(cat /command)"
+chroot /host /bin/sh -c 'cd /; export HOME=/media TMPDIR=/media PATH=/usr/bin:/bin:/usr/sbin:/sbin LC_ALL=C.UTF-8; '"$(cat /command)"
 echo "{END}"
 poweroff -f
 """

@@ -12,7 +12,7 @@ anycard: {retry: {times: 1, wait: 0}}
 """
     done = cli.ran(text)
     assert (done["state"], done["items"][0]["end_reason"]) == ("failed", "start-failed")
-    assert "files could not be made" in done["items"][0]["reason"]
+    assert "0.checkpoint: File exists" in done["items"][0]["reason"]
     assert cli.ran("run: 'true'")["state"] == "succeeded"
 
 
