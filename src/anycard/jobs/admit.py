@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic_core import PydanticSerializationError
+
 from anycard.config import Paths
 from anycard.errors import ConflictError, UnavailableError
 from anycard.jobs.board import Board, OpenJob
@@ -178,8 +180,11 @@ def _record(turn: Turn, submission: Submission, job: OpenJob, position: int) -> 
 
 
 def spec_json(spec: JobSpec) -> str:
-    """ASCII JSON. Item values are not in it: they stand in the items' own rows."""
-    return json.dumps(spec.model_dump(), separators=(",", ":"))
+    """Item values are not in it: they stand in the items' own rows."""
+    try:
+        return spec.model_dump_json()
+    except PydanticSerializationError:  # a file's name that is not UTF-8: as escaped lone surrogates
+        return json.dumps(spec.model_dump(), separators=(",", ":"))
 
 
 def _adopt_folders(jobs: Sequence[NewJob], first_id: int, paths: Paths) -> None:
