@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import signal
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import nvml_standin
 import pytest
 from hypothesis import HealthCheck, settings
+from one_card import OneCard
 
 # A busy machine is no fault of the code: no property fails because an example, or making it, took long.
 settings.register_profile("anycard", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -35,3 +38,15 @@ def nvml(nvml_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     standin.load_here()
     monkeypatch.setenv("NVML_STANDIN", str(standin.description))
     return standin
+
+
+@pytest.fixture
+def one_card(nvml_library: Path, tmp_path: Path) -> Iterator[OneCard]:
+    """A daemon on a machine with one A100."""
+    standin = nvml_standin.NvmlStandin(nvml_library, tmp_path / "cards.txt")
+    called = OneCard(tmp_path / "home", standin.env, standin, f"GPU-{uuid.uuid4()}")
+    called.describe("")
+    assert called("up", "-d").returncode == 0
+    yield called
+    called("down", "--stop")
+    assert "Traceback" not in (called.home / "daemon.log").read_text()
