@@ -85,6 +85,19 @@ def model_work(model: Model, tokens: int, serving: Serving | None = None) -> Wor
         speed = decode_speed(model.shape, model.weights, spec)
         return tokens / speed.tokens_per_s if speed else None
 
+    assumed = (Text("{tokens} tokens are generated one after another", {"tokens": tokens}),)
+    return work_of_model(model, need, seconds_on, may_use_cpu=True, assumed=assumed)
+
+
+def work_of_model(
+    model: Model,
+    need: int,
+    seconds_on: Callable[[CardSpec], float | None],
+    *,
+    may_use_cpu: bool,
+    assumed: tuple[Text, ...] = (),
+) -> Work:
+    """One task of ``model``, on one card of ``need`` bytes; ``seconds_on`` says how long a card takes (None: not known)."""
     return Work(
         name=model.shape.name,
         item_s=0.0,
@@ -92,8 +105,8 @@ def model_work(model: Model, tokens: int, serving: Serving | None = None) -> Wor
         parallel=1,
         card=None,
         card_count=1,
-        may_use_cpu=True,
-        assumed=(Text("{tokens} tokens are generated one after another", {"tokens": tokens}),),
+        may_use_cpu=may_use_cpu,
+        assumed=assumed,
         seconds_on=seconds_on,
         fits=lambda spec: (spec.usable_bytes or 0) >= need,
         of_model=True,

@@ -21,6 +21,7 @@ from anycard.jobs.places import (
     on_cpu,
     rented,
     spec_of,
+    work_of_model,
 )
 from anycard.model.card import Card
 from anycard.model.text import Text
@@ -241,19 +242,7 @@ def _work(asked: Asked, model: Model) -> Work:
         speed = training_speed(model.shape, recipe, spec)
         return asked.tokens / speed.tokens_per_s if speed else None
 
-    return Work(
-        name=model.shape.name,
-        item_s=0.0,
-        items=1,
-        parallel=1,
-        card=None,
-        card_count=1,
-        may_use_cpu=False,
-        assumed=(),
-        seconds_on=seconds_on,
-        fits=lambda spec: (spec.usable_bytes or 0) >= need,
-        of_model=True,
-    )
+    return work_of_model(model, need, seconds_on, may_use_cpu=False)
 
 
 def _places(
