@@ -28,7 +28,6 @@ class Fit(StrEnum):
     UNKNOWN = "unknown"
 
 
-_WORTH_SAYING = 0.05
 _BEST_FIRST = (Fit.FITS, Fit.SOME_CARDS, Fit.TIGHT, Fit.UNLIKELY, Fit.UNKNOWN, Fit.NEVER)
 
 

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024  # getrusage(2) there counts bytes, elsewhere KiB
 _STARTS_A_TURN = 16  # so that ends and stops are seen while many start
-_CLAIM_TIMEOUT_S = (
-    2.0  # a shim writes its claim within microseconds; after this it was killed in between, or the disk is full
-)
 _FRESH_S = 0.05  # after which a start is reported: of what is over sooner, the end says all, at half the cost
 
 
