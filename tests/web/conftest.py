@@ -70,6 +70,7 @@ def tab(browser: Any, cli: Cli) -> Iterator[Any]:
     tab.goto(link)
     tab.wait_for_url("**/cards")
     tab.address = link.partition("/login")[0]
+    tab.wrong = wrong
     yield tab
     context.close()
     assert not wrong
