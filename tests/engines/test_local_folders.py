@@ -17,7 +17,7 @@ def numbers(*folders: Path) -> list[int]:
 
 
 def test_an_empty_folder_is_handed_on_once(tmp_path: Path) -> None:
-    folders, first, second, third = Folders(), *(tmp_path / "job" / name for name in "abc")
+    folders, first, second, third = Folders(), *(tmp_path / name for name in ("job/a", "next/b", "next/c"))
     folders.make(str(first))
     number = first.stat().st_ino
     folders.hand_on([str(first)], 0.1)

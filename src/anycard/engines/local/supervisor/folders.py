@@ -20,16 +20,8 @@ class Folders:
 
     def make(self, folder: str) -> None:
         """A folder with mode 0700, with the one it lies in; one that is there stays as it is. OSError when it cannot be made."""
-        while self._spare:
-            spare = self._spare.pop()
-            try:
-                os.rename(spare, folder)
-                return
-            except OSError as error:
-                if error.errno in _TAKEN:
-                    self._spare.append(spare)
-                    break
-                # else it, or the folder to put it in, is not there
+        if self._spare and self._takes_spare(folder):
+            return
         try:
             os.mkdir(folder, 0o700)
         except FileExistsError:
@@ -38,6 +30,24 @@ class Folders:
         except FileNotFoundError:
             os.makedirs(os.path.dirname(folder), 0o700, exist_ok=True)
             os.mkdir(folder, 0o700)
+
+    def _takes_spare(self, folder: str) -> bool:
+        """Whether one that was handed on stands there now."""
+        while self._spare:
+            spare = self._spare.pop()
+            try:
+                try:
+                    os.rename(spare, folder)
+                except FileNotFoundError:
+                    os.mkdir(os.path.dirname(folder), 0o700)  # it was the first of its job
+                    os.rename(spare, folder)
+                return True
+            except OSError as error:
+                if error.errno in _TAKEN and os.path.lexists(folder):
+                    self._spare.append(spare)
+                    return False
+                # else it is not there any more, or the folder cannot be made: ``make`` says why
+        return False
 
     def hand_on(self, folders: list[str], ran_s: float) -> None:
         """Nothing runs any more of the attempt that had ``folders`` and ran for ``ran_s`` seconds: keeps those it left as it found them."""
