@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from anycard.model.card import Reading
 from anycard.model.series import COLUMNS, values_of
 from anycard.model.text import Text
-from anycard.store.readings import DAY_S, LEVELS, CardRow, MarkRow, Readings, UseRow, finest
+from anycard.store.readinglevels import DAY_S, LEVELS, READINGS, across, finest
+from anycard.store.readings import CardRow, MarkRow, Readings, UseRow
 
 NOW = 1_800_000_000.0
 
@@ -82,7 +83,7 @@ def test_rolling_up_counts_every_look_once(
         buckets: dict[float, list[tuple[float | None, int]]] = {}
         for second, busy, n in looks:
             buckets.setdefault((NOW + second) // step * step, []).append((busy, n))
-        rows = kept._connection.execute(f"SELECT sum(n) FROM readings_{step}").fetchone()
+        rows = kept._connection.execute(f"SELECT sum(n) FROM ({across(READINGS, step, 'true')})").fetchone()
         assert rows[0] == sum(n for _, _, n in looks)
         series = kept.series("a", NOW, NOW + 4000, step)
         assert list(series.times) == sorted(buckets)
@@ -157,6 +158,36 @@ def test_a_month_of_a_card_is_within_what_the_page_says(tmp_path: Path) -> None:
             )
     assert kept.size_bytes() < 5_000_000
     kept.close()
+
+
+def test_a_step_is_one_row_however_often_it_is_rolled_up(kept: Readings) -> None:
+    """Else the bytes of a card would be a multiple of what the page says. The daemon begins within a step, and rolls up each minute."""
+    for number in range(6 * 65):
+        at = NOW + 30 + 10 * number
+        kept.add([row(at, 0.5), row(at, 0.25, card="b")], [UseRow(at, "a", 1, 0, 1, n=10, cpu_cores=number)])
+        if number % 6 == 5:
+            kept.roll_up()
+    steps = {60: 65, 600: 6}  # those that ended
+    for step, count in steps.items():
+        for kind, cards in (("readings", 2), ("uses", 1)):
+            found = kept._connection.execute(f"SELECT count(*), count(DISTINCT at) FROM {kind}_{step}").fetchone()
+            assert tuple(found) == (count * cards, count)
+    # and the one that did not end is not missing
+    assert kept.series("b", NOW, NOW + 4000, 600).times == tuple(NOW + 600 * step for step in range(7))
+    assert kept.uses(1, NOW, NOW + 4000, 600)[-1].cpu_cores == pytest.approx(sum(range(357, 390)) / 33)
+
+
+def test_what_was_not_rolled_up_is_not_forgotten(kept: Readings) -> None:
+    """A daemon that was off for two days finds the last minute before it as it left it."""
+    kept.add([row(NOW, 0.5)])
+    kept.roll_up()
+    kept.prune(NOW + 2 * DAY_S)
+    assert kept.series("a", NOW, NOW + 600, 600).column("utilisation") == (0.5,)
+    kept.add([row(NOW + 2 * DAY_S, 0.7)])
+    kept.roll_up()
+    kept.prune(NOW + 2 * DAY_S)
+    assert kept.series("a", NOW, NOW + 600, 10).times == ()
+    assert kept.series("a", NOW, NOW + 600, 60).column("utilisation") == (0.5,)
 
 
 def test_uses_come_by_job_and_roll_up_by_attempt(kept: Readings) -> None:
@@ -249,7 +280,11 @@ def test_what_was_kept_outlives_the_daemon(tmp_path: Path) -> None:
     second = Readings(tmp_path / "readings.db")
     second.roll_up()  # what was rolled up is not rolled up again
     assert second.series("a", NOW, NOW + 600, 600).column("utilisation") == (0.5,)
+    second.add([row(NOW + 600, 0.7), row(NOW + 1200, 0.9)])
+    for _ in range(2):
+        second.roll_up()
     assert second._connection.execute("SELECT count(*) FROM readings_600").fetchone()[0] == 1
+    assert second.series("a", NOW, NOW + 1800, 600).column("utilisation") == (0.5, 0.7, 0.9)
 
 
 def test_a_place_that_takes_nothing_is_an_error_to_be_told(tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ from anycard.sizing.learning import Graded, Learnt, factor_of, learn, rest_of
 from anycard.sizing.serverlog import Printed, read_server_log
 from anycard.store.engine import Store
 from anycard.store.eventlog import latest_of_kind
-from anycard.store.readings import LEVELS, UseRow
+from anycard.store.readinglevels import LEVELS
+from anycard.store.readings import UseRow
 
 log = logging.getLogger("anycard.grading")
 

@@ -21,7 +21,8 @@ from anycard.jobs.board import Board
 from anycard.jobs.upkeep import Upkeep
 from anycard.model.card import Health
 from anycard.model.series import Series, fold, stepped, values_of
-from anycard.store.readings import LEVELS, CardRow, MarkRow, Readings, UseRow, finest
+from anycard.store.readinglevels import LEVELS, finest
+from anycard.store.readings import CardRow, MarkRow, Readings, UseRow
 
 log = logging.getLogger("anycard.readings")
 

@@ -4,8 +4,8 @@ Means of ten seconds stay for a day, of a minute for a week, of ten minutes for 
 did on the cards stays the same way. The file never grows beyond MOST_BYTES: where it would (hundreds of cards, or attempts), the oldest of
 the finest rows go first.
 
-Every row says how many looks it is the mean of, so that part rows (of a daemon that ended) weigh what they should. Rolling up goes by row
-numbers, not by times: a wall clock that was set back neither loses nor counts anything twice.
+Every row says how many looks it is the mean of, so that part rows (of a daemon that ended) weigh what they should. How rows become coarser:
+``store/readinglevels.py``.
 """
 
 from __future__ import annotations
@@ -17,19 +17,17 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
-from anycard.model.series import BITS_COLUMN, COLUMNS, MEAN_COLUMNS, PEAK_COLUMNS, Series, Values
+from anycard.model.series import COLUMNS, Series, Values
 from anycard.model.text import Text
+from anycard.store import readinglevels
 from anycard.store.files import make_private_file, make_private_folder
+from anycard.store.readinglevels import LEVELS, READINGS, USE_MEANS, USES, across, level_of
 from anycard.units import MIB
 
 log = logging.getLogger("anycard.readings")
 
-DAY_S = 86_400.0
-# (seconds that a row stands for, seconds that it stays), finest first
-LEVELS = ((10, DAY_S), (60, 7 * DAY_S), (600, 31 * DAY_S))
 MOST_BYTES = 256 * MIB
 _MARKS_KEPT = 10_000
 _BROKEN = (sqlite3.Error, UnicodeDecodeError, json.JSONDecodeError)
@@ -40,15 +38,7 @@ _DAMAGE = (
     sqlite3.SQLITE_ERROR,
 )  # the last: another schema
 _SCHEMA = 1  # PRAGMA user_version; a file of another schema is begun anew: readings are no record
-_USE_MEANS = (
-    "memory_bytes",
-    "utilisation",
-    "cpu_cores",
-    "host_memory_bytes",
-    "read_bytes_per_s",
-    "written_bytes_per_s",
-)
-USE_COLUMNS = (*_USE_MEANS, "memory_peak_bytes")
+USE_COLUMNS = (*USE_MEANS, "memory_peak_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,18 +132,12 @@ class Readings:
     def roll_up(self) -> None:
         """Makes minutes of ten-second rows, and ten minutes of minutes. To be called now and then."""
         with self._write() as connection:
-            for (fine, _), (coarse, _) in pairwise(LEVELS):
-                _roll(connection, "readings", ("card",), MEAN_COLUMNS, PEAK_COLUMNS, (BITS_COLUMN,), fine, coarse)
-                keys = ("card", "job", "item", "attempt")
-                _roll(connection, "uses", keys, _USE_MEANS, ("memory_peak_bytes",), (), fine, coarse)
+            readinglevels.roll_up(connection)
 
     def prune(self, now_utc: float) -> None:
         """Forgets what is too old, and the oldest of the finest rows while the file is too big."""
         with self._write() as connection:
-            for step, kept_s in LEVELS:
-                for kind in ("readings", "uses"):
-                    # Only what was rolled up may go; the last level is the end.
-                    connection.execute(f"DELETE FROM {kind}_{step} WHERE at < ?", (now_utc - kept_s,))  # noqa: S608
+            readinglevels.forget(connection, now_utc)
             oldest_mark = now_utc - LEVELS[-1][1]
             connection.execute(
                 "DELETE FROM marks WHERE at < ? OR rowid <= (SELECT max(rowid) FROM marks) - ?",
@@ -191,28 +175,27 @@ class Readings:
     def series(self, card_id: str, since: float, until: float, step_s: float) -> Series:
         """A card from ``since`` to before ``until`` (seconds since the epoch), a row for each ``step_s`` seconds that have any; at least
         ``finest(since)``."""
-        level = _level(step_s)
-        folded = [*(_mean(name) for name in MEAN_COLUMNS), *(f"max({name})" for name in PEAK_COLUMNS)]
-        folded.append(f"bit_or({BITS_COLUMN})")
+        rows_of = "card = (SELECT number FROM cards WHERE id = :card) AND at >= :since AND at < :until"
         query = (
-            f"SELECT CAST(at / ? AS INTEGER) * ? AS step, {', '.join(folded)} FROM readings_{level} "  # noqa: S608
-            "WHERE card = (SELECT number FROM cards WHERE id = ?) AND at >= ? AND at < ? GROUP BY step ORDER BY step"
+            f"SELECT CAST(at / :step AS INTEGER) * :step AS step, {READINGS.folded} "  # noqa: S608
+            f"FROM ({across(READINGS, level_of(step_s), rows_of)}) GROUP BY step ORDER BY step"
         )
+        asked = {"card": card_id, "since": since, "until": until, "step": step_s}
         with self._use() as connection:
-            rows = connection.execute(query, (step_s, step_s, card_id, since, until)).fetchall()
+            rows = connection.execute(query, asked).fetchall()
         return Series(card_id, tuple(float(row[0]) for row in rows), tuple(tuple(row[1:]) for row in rows))
 
     def uses(self, job: int, since: float, until: float, step_s: float) -> list[UseRow]:
         """What a job's attempts did, by time."""
-        level = _level(step_s)
-        folded = ", ".join([*(_mean(name) for name in _USE_MEANS), "max(memory_peak_bytes)"])
+        rows_of = "job = :job AND at >= :since AND at < :until"
         query = (
-            f"SELECT CAST(at / ? AS INTEGER) * ? AS step, cards.id, job, item, attempt, sum(n), {folded} "  # noqa: S608
-            f"FROM uses_{level} JOIN cards ON cards.number = card WHERE job = ? AND at >= ? AND at < ? "
+            f"SELECT CAST(at / :step AS INTEGER) * :step AS step, cards.id, job, item, attempt, sum(n), {USES.folded} "  # noqa: S608
+            f"FROM ({across(USES, level_of(step_s), rows_of)}) JOIN cards ON cards.number = card "
             "GROUP BY step, card, item, attempt ORDER BY step"
         )
+        asked = {"job": job, "since": since, "until": until, "step": step_s}
         with self._use() as connection:
-            rows = connection.execute(query, (step_s, step_s, job, since, until)).fetchall()
+            rows = connection.execute(query, asked).fetchall()
         return [UseRow(float(row[0]), *row[1:]) for row in rows]
 
     def cards(self, since: float, until: float) -> list[str]:
@@ -253,48 +236,6 @@ class Readings:
                     connection.close()
                 self._connection = _begun_anew(self._path)
                 raise sqlite3.DatabaseError(f"the file was damaged: {error}") from error
-
-
-def finest(since: float, now_utc: float) -> int:
-    """The finest step (seconds) that is still kept of ``since``; the coarsest where nothing is."""
-    return next((step for step, kept_s in LEVELS if now_utc - since <= kept_s), LEVELS[-1][0])
-
-
-def _level(step_s: float) -> int:
-    """The coarsest rows that are no coarser than asked."""
-    return max((step for step, _ in LEVELS if step <= step_s), default=LEVELS[0][0])
-
-
-def _mean(name: str) -> str:
-    """The mean of a column, weighed by how many looks each row stands for; null where nothing was seen."""
-    return f"sum({name} * n) / sum(CASE WHEN {name} IS NOT NULL THEN n END)"
-
-
-def _roll(
-    connection: sqlite3.Connection,
-    kind: str,
-    keys: Sequence[str],
-    means: Sequence[str],
-    peaks: Sequence[str],
-    bits: Sequence[str],
-    fine: int,
-    coarse: int,
-) -> None:
-    source, target = f"{kind}_{fine}", f"{kind}_{coarse}"
-    done = connection.execute("SELECT upto FROM rolled WHERE target = ?", (target,)).fetchone()
-    # AUTOINCREMENT: a number is never used again, so what lies above it was not rolled up yet
-    last = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (source,)).fetchone()
-    if last is None:
-        return
-    folded = [_mean(name) for name in means]
-    folded += [f"max({name})" for name in peaks] + [f"bit_or({name})" for name in bits]
-    connection.execute(
-        f"INSERT INTO {target} (at, {', '.join(keys)}, n, {', '.join((*means, *peaks, *bits))}) "  # noqa: S608
-        f"SELECT CAST(at / {coarse} AS INTEGER) * {coarse} AS step, {', '.join(keys)}, sum(n), {', '.join(folded)} "
-        f"FROM {source} WHERE number > ? AND number <= ? GROUP BY step, {', '.join(keys)}",
-        (done[0] if done else 0, last[0]),
-    )
-    connection.execute("INSERT OR REPLACE INTO rolled VALUES (?, ?)", (target, last[0]))
 
 
 def _numbers(connection: sqlite3.Connection, card_ids: Iterable[str]) -> dict[str, int]:
