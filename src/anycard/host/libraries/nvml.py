@@ -4,7 +4,8 @@
      "driver": OUTCOME, "cuda": OUTCOME, "count": OUTCOME,
      "cards": [{"index": 0, "handle": OUTCOME, "uuid": OUTCOME, "memory": OUTCOME, ...}]}
 
-An OUTCOME is ``{"value": ...}`` or ``{"error": NAME}`` with NVML's own name less ``NVML_ERROR_``. Serial numbers are never asked for.
+An OUTCOME is ``{"value": ...}`` or ``{"error": NAME}`` with NVML's own name less ``NVML_ERROR_``, or ``NO_TEXT`` where the value is no
+UTF-8. Serial numbers are never asked for.
 NVML is opened and closed at each look: a card that fell off the bus, or came back, is only then seen as it is.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -84,6 +86,8 @@ class Outcomes:
             return {"value": function(*arguments)}
         except self._failure as error:
             return {"error": self._names.get(error.value, f"CODE_{error.value}")}
+        except UnicodeDecodeError:
+            return {"error": "NO_TEXT"}
 
 
 def _look_at(pynvml: Any, outcome: Outcomes, index: int) -> dict[str, Any]:
@@ -107,17 +111,21 @@ def questions(pynvml: Any) -> dict[str, Callable[[Any], Any]]:
         "memory": lambda device: _memory(pynvml, device),
         "compute_capability": lambda device: list(pynvml.nvmlDeviceGetCudaComputeCapability(device)),
         "mig_mode": lambda device: list(pynvml.nvmlDeviceGetMigMode(device)),
-        "compute_processes": lambda device: _processes(pynvml.nvmlDeviceGetComputeRunningProcesses(device)),
-        "graphics_processes": lambda device: _processes(pynvml.nvmlDeviceGetGraphicsRunningProcesses(device)),
-        "mps_processes": lambda device: _processes(pynvml.nvmlDeviceGetMPSComputeRunningProcesses(device)),
+        "compute_processes": _process_list(pynvml, "Compute"),
+        "graphics_processes": _process_list(pynvml, "Graphics"),
+        "mps_processes": _process_list(pynvml, "MPSCompute"),
         "utilisation_percent": lambda device: _utilisation(pynvml.nvmlDeviceGetUtilizationRates(device)),
-        "temperature_c": partial(pynvml.nvmlDeviceGetTemperatureV, sensor=pynvml.NVML_TEMPERATURE_GPU),
+        "temperature_c": partial(
+            _newest(pynvml, "nvmlDeviceGetTemperatureV", "nvmlDeviceGetTemperature"), sensor=pynvml.NVML_TEMPERATURE_GPU
+        ),
         "power_mw": pynvml.nvmlDeviceGetPowerUsage,
         "power_limit_mw": pynvml.nvmlDeviceGetEnforcedPowerLimit,
         "clock_mhz": partial(pynvml.nvmlDeviceGetClockInfo, type=pynvml.NVML_CLOCK_SM),
         "memory_clock_mhz": partial(pynvml.nvmlDeviceGetClockInfo, type=pynvml.NVML_CLOCK_MEM),
         "fan_percent": pynvml.nvmlDeviceGetFanSpeed,
-        "throttle_bits": pynvml.nvmlDeviceGetCurrentClocksEventReasons,
+        "throttle_bits": _newest(
+            pynvml, "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
+        ),
         "pcie_generation": pynvml.nvmlDeviceGetCurrPcieLinkGeneration,
         "pcie_width": pynvml.nvmlDeviceGetCurrPcieLinkWidth,
         "ecc_corrected": lambda device: _ecc(pynvml, device, pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED),
@@ -144,6 +152,23 @@ def _ecc(pynvml: Any, device: Any, kind: int) -> int:
     return int(pynvml.nvmlDeviceGetTotalEccErrors(device, kind, pynvml.NVML_VOLATILE_ECC))
 
 
-def _processes(listed: Any) -> list[list[int | None]]:
-    """``[pid, bytes]``; bytes are null where the driver does not tell (Windows, MIG without rights)."""
-    return [[process.pid, process.usedGpuMemory] for process in listed]
+def _process_list(pynvml: Any, kind: str) -> Callable[[Any], list[list[int | None]]]:
+    """``[pid, bytes]`` of each program; bytes are null where the driver does not tell (Windows, MIG without rights). Version 3 came with
+    driver 510."""
+    stem = f"nvmlDeviceGet{kind}RunningProcesses"
+    ask = _newest(pynvml, f"{stem}_v3", f"{stem}_v2")
+    return lambda device: [[process.pid, process.usedGpuMemory] for process in ask(device)]
+
+
+def _newest(pynvml: Any, *names: str) -> Callable[..., Any]:
+    """A call under the first of its ``names``, newest first, that the driver knows: older ones have the older names alone, and the binding
+    may have dropped those."""
+    *newer, oldest = (getattr(pynvml, name) for name in names if hasattr(pynvml, name))
+
+    def ask(device: Any, **more: Any) -> Any:
+        for function in newer:
+            with suppress(pynvml.NVMLError_FunctionNotFound):
+                return function(device, **more)
+        return oldest(device, **more)
+
+    return ask
