@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from anycard.cards.readings.shapes import CardUse, Look, Mark, MarkKind
@@ -13,6 +14,7 @@ from anycard.model.instant import Instant
 from anycard.model.text import Text
 
 _TOOL_PERIOD_S = 10.0  # nvidia-smi costs 0.1 to 1 s of processor time
+_MOST_EVENTS = 64  # that wait to be told
 _XID = N_("Xid {number}: NVIDIA's driver reported an error of this card")
 _ECC = N_("The driver reported memory errors that cannot be corrected (ECC).")
 _GONE = N_("The driver no longer lists this card.")
@@ -29,6 +31,8 @@ class NvidiaReader:
         self._session = host.session("nvml_session")
         self._health: dict[str, Health] = {}
         self._at_index: dict[int, str] = {}
+        self._spoke: set[str] = set()  # ids of cards that said who they are
+        self._events: list[Mark] = []  # not told yet: the driver as a whole failed meanwhile
         self.period_s = 1.0
 
     def look(self, at: Instant) -> Look:
@@ -37,34 +41,44 @@ class NvidiaReader:
             self.period_s = _TOOL_PERIOD_S
             return Look(nvidia.read(self._host))
         self.period_s = 1.0
+        self._events = [*self._events, *(_event_mark(event, at) for event in seen["events"])][-_MOST_EVENTS:]
         if error := seen["init"].get("error") or seen["count"].get("error"):
             raise nvidia.driver_fault(error)
         readings: list[Reading] = []
         uses: list[CardUse] = []
         marks: list[Mark] = []
-        listed = set()
+        named = self._named(seen["cards"])
         for card in seen["cards"]:
-            listed.add(self._id_of(card))
-            marks += self._changed(self._id_of(card), *nvidia.health_of(card, card["index"]), at)
+            marks += self._changed(named[card["index"]], *nvidia.health_of(card, card["index"]), at)
             if (card_id := nvidia.card_id(card)) is not None:
                 readings.append(nvidia.reading(card))
                 uses += _uses(card_id, card)
-        for card_id in self._health.keys() - listed:
-            marks += self._changed(card_id, Health.NOT_FOUND, Text(_GONE), at)
-        marks += [_event_mark(event, at) for event in seen["events"]]
+        for card_id in self._health.keys() - named.values():
+            if card_id in self._spoke:
+                marks += self._changed(card_id, Health.NOT_FOUND, Text(_GONE), at)
+            else:  # it never said who it was, and does now
+                marks += self._changed(card_id, Health.OK, None, at)
+                del self._health[card_id]
+        marks += self._events
+        self._events = []
         return Look(tuple(readings), tuple(uses), tuple(marks))
 
     def close(self) -> None:
         self._session.close()
 
-    def _id_of(self, card: dict[str, Any]) -> str:
-        """A card too sick to say who it is is the one that had its index before."""
-        index = card["index"]
-        card_id = nvidia.card_id(card)
-        if card_id is None:
-            return self._at_index.get(index, f"{nvidia.VENDOR}:index-{index}")
-        self._at_index[index] = card_id
-        return card_id
+    def _named(self, cards: Sequence[dict[str, Any]]) -> dict[int, str]:
+        """Index -> id. A card too sick to say who it is is the one that had its index before, unless that one speaks under another."""
+        said = {card["index"]: card_id for card in cards if (card_id := nvidia.card_id(card)) is not None}
+        speaking = set(said.values())
+        named = {}
+        for index in (card["index"] for card in cards):
+            before = self._at_index.get(index)
+            named[index] = said.get(index) or (
+                before if before and before not in speaking else f"{nvidia.VENDOR}:index-{index}"
+            )
+        self._at_index |= said
+        self._spoke |= speaking
+        return named
 
     def _changed(self, card_id: str, health: Health, why: Text | None, at: Instant) -> list[Mark]:
         before = self._health.get(card_id, Health.OK)

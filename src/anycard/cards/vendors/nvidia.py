@@ -23,6 +23,7 @@ _ABSENT = frozenset(
 )
 # A card that cannot answer these is not usable. The others may be refused on a healthy card (a container without rights).
 _ESSENTIAL = ("handle", "uuid", "name", "pci", "memory")
+_ALWAYS_THERE = ("handle", "uuid")  # no card and no driver is without these
 
 
 def find(host: Host) -> tuple[Card, ...]:
@@ -84,6 +85,7 @@ def health_of(seen: dict[str, Any], index: int) -> tuple[Health, Text | None]:
     """The worst thing that any answer says, by the order of ``_FAULTS``."""
     errors = {name: answer["error"] for name, answer in seen.items() if isinstance(answer, dict) and "error" in answer}
     essential = {errors[name] for name in _ESSENTIAL if name in errors} - _ABSENT
+    essential |= {errors[name] for name in _ALWAYS_THERE if name in errors}
     for error, (health, anywhere, reason) in _FAULTS.items():
         if error in essential or (anywhere and error in errors.values()):
             return health, Text(reason, {"index": index})
