@@ -121,12 +121,27 @@ def test_a_slow_step_is_kept_and_its_values_hold_between(gate: threading.Event) 
     assert all(seen(tick) for tick in ticks)
 
 
-def test_a_vendor_that_cannot_be_asked_says_why() -> None:
-    def fail(at: Instant) -> Look:
-        raise VendorFault(Problem("broken", Text("its driver sleeps")))
+def test_a_vendor_that_cannot_be_asked_says_why_and_when_it_began_and_ended() -> None:
+    def act(at: Instant) -> Look:
+        if reader.looks in (2, 3, 4):
+            raise VendorFault(Problem("broken", Text("its driver sleeps" if reader.looks < 4 else "it is unloaded")))
+        return well("broken")
 
-    tick = [Bench(Scripted("broken", fail)).second() for _ in range(2)][-1]
-    assert [(one.reader, str(one.why)) for one in tick.silent] == [("broken", "its driver sleeps")]
+    reader = Scripted("broken", act)
+    bench = Bench(reader)
+    ticks = [bench.second() for _ in range(6)]
+    assert [[(one.reader, one.since, str(one.why)) for one in tick.silent] for tick in ticks] == [
+        [],
+        [("broken", 1_000_002.0, "its driver sleeps")],
+        [("broken", 1_000_002.0, "its driver sleeps")],
+        [("broken", 1_000_002.0, "it is unloaded")],  # since then, by now for another reason
+        [],
+        [],
+    ]
+    assert [(mark.at, mark.kind, str(mark.text)) for tick in ticks for mark in tick.marks] == [
+        (1_000_002.0, MarkKind.SILENT, "its driver sleeps"),
+        (1_000_005.0, MarkKind.ANSWERS, "Reading broken cards works again."),
+    ]
 
 
 def test_a_reader_with_a_fault_of_ours_costs_its_own_values_only(caplog: pytest.LogCaptureFixture) -> None:

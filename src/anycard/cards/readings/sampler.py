@@ -95,9 +95,12 @@ class Sampler:
                 uses += taken.look.uses
                 marks += self._speaks(vendor, at)
             elif taken is not None and taken.why_not is not None and busy_since is None:
-                self._silent.setdefault(vendor, Silent(vendor, taken.at.utc_s, taken.why_not))
+                marks += self._falls_silent(vendor, taken.at, taken.why_not, at)
             elif busy_since is not None and at.boot_s - busy_since.boot_s > worker.reader.period_s + _FRESH_S:
-                marks += self._falls_silent(vendor, busy_since, at)
+                why = Text(_SILENT, {"vendor": vendor})
+                if vendor not in self._silent:
+                    log.warning("%s", why)
+                marks += self._falls_silent(vendor, busy_since, why, at)
         tick = Tick(at.utc_s, at.boot_s, tuple(readings), tuple(uses), tuple(self._silent.values()), tuple(marks))
         self.recent.add(tick)
         return tick
@@ -116,13 +119,14 @@ class Sampler:
                 except Empty:
                     break
 
-    def _falls_silent(self, vendor: str, since: Instant, at: Instant) -> list[Mark]:
-        if vendor in self._silent:
+    def _falls_silent(self, vendor: str, since: Instant, why: Text, at: Instant) -> list[Mark]:
+        """A mark when it begins. The reason may change meanwhile: the latest holds."""
+        before = self._silent.get(vendor)
+        if before is not None:
+            self._silent[vendor] = replace(before, why=why)
             return []
-        text = Text(_SILENT, {"vendor": vendor})
-        log.warning("%s", text)
-        self._silent[vendor] = Silent(vendor, since.utc_s, text)
-        return [Mark(at.utc_s, None, MarkKind.SILENT, text)]
+        self._silent[vendor] = Silent(vendor, since.utc_s, why)
+        return [Mark(at.utc_s, None, MarkKind.SILENT, why)]
 
     def _speaks(self, vendor: str, at: Instant) -> list[Mark]:
         if self._silent.pop(vendor, None) is None:
