@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 CLAIM_FAILED = 120  # shim.sh: `started` was there already, or could not be written
 REFUSED = 121  # shim.sh: it wrote why the program could not be started
 _SIGNALS = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
+# exec gives a signal with a handler its default back, not an ignored one: Python ignores some, the loop two, others came with us.
+_IGNORED = [
+    number
+    for number in _SIGNALS
+    if number in (signal.SIGHUP, signal.SIGINT) or signal.getsignal(number) == signal.SIG_IGN
+]
 _LOG_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
 _SHELLS_OWN = frozenset({"IFS", "OPTIND", "PPID", "LINENO"})
 _STEPS = ("group", "user", "output", "log", "shell")  # of _become_shim, as codes of a start failure
@@ -80,7 +86,7 @@ def spawn(
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ]
         return os.posix_spawn(
-            "/bin/sh", argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=_SIGNALS
+            "/bin/sh", argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=_IGNORED
         )
     except OSError as error:
         raise _of_system("system", error.errno, error.filename) from error
