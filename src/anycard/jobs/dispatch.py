@@ -32,6 +32,7 @@ from anycard.jobs.reload import load_board, resume_orders
 from anycard.jobs.states import ItemState
 from anycard.jobs.turn import Turn
 from anycard.jobs.upkeep import Upkeep
+from anycard.jobs.watching import Watcher, Watchers
 from anycard.model.demand import Demand
 from anycard.model.end_reason import EndReason
 from anycard.model.instant import rfc3339
@@ -44,7 +45,6 @@ log = logging.getLogger("anycard.dispatch")
 T = TypeVar("T")
 
 HOUSEKEEPING_S = 5.0
-ANY_JOB = -1  # for a watcher of them all
 _SHORT_QUEUE = 200  # reasons for so many are planned at once, in about a millisecond
 _REASONS_PACE_S = 0.5
 _SOON_S = 0.05
@@ -67,6 +67,7 @@ class Dispatcher:
         self.doctor = doctor
         self.board = Board()
         self.grader = Grader(store, self.ask)
+        self._watchers = Watchers()
         self._inputs: list[Callable[[Turn], None]] = []
         self._wake = asyncio.Event()
         self._timers: list[tuple[float, int]] = []  # (when, job) to look at again
@@ -80,7 +81,6 @@ class Dispatcher:
         self._reasons_of = -1
         self._reasoning: asyncio.Task[None] | None = None
         self._version = 0  # of the board: counts turns that changed it
-        self._watchers: dict[int, set[Watcher]] = {}
 
     # ---- what others call -------------------------------------------------------------------------------------------------
 
@@ -133,9 +133,7 @@ class Dispatcher:
 
     def watch(self, job_id: int) -> Watcher:
         """News of one job; close it when done."""
-        watcher = Watcher(self, job_id)
-        self._watchers.setdefault(job_id, set()).add(watcher)
-        return watcher
+        return self._watchers.watch(job_id)
 
     # ---- the loop ---------------------------------------------------------------------------------------------------------
 
@@ -264,9 +262,7 @@ class Dispatcher:
                 future.set_exception(value)
             else:
                 future.set_result(value)
-        for job_id, item in turn.touched:
-            for watcher in (*self._watchers.get(job_id, ()), *self._watchers.get(ANY_JOB, ())):
-                watcher.tell(item)
+        self._watchers.tell(turn.touched)
 
     async def _give_up_turn(self, turn: Turn, error: AnycardError) -> None:
         """Nothing of the turn happened: say so to those who asked, and begin again from what is durable."""
@@ -460,42 +456,6 @@ class Dispatcher:
             words = Text("the job held its cards and CPUs as long as `release: max` allows")
             lifecycle.drop_queued(turn, self.board, job, ItemState.FAILED, EndReason.MAX_RELEASED, words)
             lifecycle.settle(turn, self.board, job, self.paths)
-
-
-class Watcher:
-    """Collects which items of one job changed, until asked; of ANY_JOB only that something did."""
-
-    def __init__(self, dispatcher: Dispatcher, job_id: int) -> None:
-        self._dispatcher = dispatcher
-        self.job_id = job_id
-        self._items: set[int] = set()
-        self._news = asyncio.Event()
-
-    def tell(self, item: int) -> None:
-        self._items.add(item)
-        self._news.set()
-
-    async def next(self, timeout_s: float) -> set[int]:
-        """Item numbers that changed (-1: the job itself); empty after ``timeout_s`` quiet seconds."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._news.wait()
-        except TimeoutError:
-            return set()
-        return self.taken()
-
-    def taken(self) -> set[int]:
-        """As ``next``, without waiting."""
-        self._news.clear()
-        changed, self._items = self._items, set()
-        return changed
-
-    def close(self) -> None:
-        watchers = self._dispatcher._watchers.get(self.job_id)
-        if watchers is not None:
-            watchers.discard(self)
-            if not watchers:
-                del self._dispatcher._watchers[self.job_id]
 
 
 def _as_unavailable(error: Exception) -> AnycardError:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlencode
 
 from anycard.errors import UsageError
-from anycard.jobs.dispatch import ANY_JOB
+from anycard.jobs.watching import ANY_JOB
 from anycard.web.sessions import Session
 from anycard.web.visit import Services
 

@@ -11,10 +11,10 @@ from typing import Any
 from anycard.errors import ForbiddenError, NotFoundError
 from anycard.host.clock import now
 from anycard.jobs import logparts
-from anycard.jobs.dispatch import Watcher
 from anycard.jobs.jobfiles import attempt_of, part
 from anycard.jobs.readingsviews import tick_json
 from anycard.jobs.states import OPEN_JOB_STATES
+from anycard.jobs.watching import Watcher
 from anycard.web.sessions import Session
 from anycard.web.stream import MANY_ITEMS, Hub, Maker, Topic
 
