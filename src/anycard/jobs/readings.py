@@ -189,10 +189,15 @@ class CardReadings:
     ) -> Span:
         """Series of ``cards`` (None: of all) from ``since`` (ten minutes ago) to before ``until`` (now), a row for each ``step_s`` seconds
         (so many that 600 rows come). Below ten seconds is what memory still has; what is older is as fine as it is kept. ``job``: with what
-        its attempts did."""
+        its attempts did; where its end lies before its start by the clock of then, the time in which it did anything."""
         moment = now().utc_s
         until = moment if until is None else until
         since = until - 600.0 if since is None else since
+        if (
+            job is not None and until < since
+        ):  # the clock was set back while it ran: where its readings are is kept with them
+            kept = await asyncio.to_thread(self._read, lambda store: [store.used(job)])
+            since, until = next((one for one in kept if one is not None), (until, since))
         wanted = step_s if step_s is not None else max(1.0, (until - since) / _POINTS)
         oldest = self._sampler.recent.since
         in_memory = oldest is not None and oldest <= since

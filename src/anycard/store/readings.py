@@ -198,6 +198,19 @@ class Readings:
             rows = connection.execute(query, asked).fetchall()
         return [UseRow(float(row[0]), *row[1:]) for row in rows]
 
+    def used(self, job: int) -> tuple[float, float] | None:
+        """From when to when there is anything kept of what a job's attempts did; None: nothing is."""
+        ends = " UNION ALL ".join(
+            f"SELECT min(at) AS since, max(at) + {step} AS until FROM uses_{step} WHERE job = :job"  # noqa: S608
+            for step, _ in LEVELS
+        )
+        with self._use() as connection:
+            since, until = connection.execute(
+                f"SELECT min(since), max(until) FROM ({ends})",  # noqa: S608
+                {"job": job},
+            ).fetchone()
+        return None if since is None else (since, until)
+
     def cards(self, since: float, until: float) -> list[str]:
         """Ids of the cards of which anything is kept in that time."""
         where = "SELECT card FROM readings_{step} WHERE at >= ? AND at < ?"
