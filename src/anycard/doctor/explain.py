@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anycard.doctor.rule import Check, Condition, On, Rule, Seen
+from anycard.doctor.rule import Check, Condition, On, Read, Rule, Seen
 
 
 def explanation(rule: Rule) -> dict[str, Any]:
@@ -40,6 +40,8 @@ def _words(condition: Condition) -> str:
         return who + " | ".join(condition.expressions)
     if isinstance(condition, On):
         return "on " + "/".join(condition.platforms)
+    if isinstance(condition, Read):
+        return f"measured {condition.name}" + (f" of {condition.at_least} or more" if condition.at_least else "")
     if isinstance(condition, Check):
         return f"check {condition.judge.__name__.strip('_')}"
     return repr(condition)

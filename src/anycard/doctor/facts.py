@@ -96,6 +96,10 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "visible_devices": (r"(?:^|[\s'\"])CUDA_VISIBLE_DEVICES['\"]?[=:] ?\[?['\"]?([\w,.-]*)",),
     "pci_id": (r"PCI ID: 10de:([0-9a-f]{4})", r"\[10de:([0-9a-f]{4})\]"),
     "device_asked": (r"\bcuda:(\d+)", r"CUDA device (\d+) but", r"--gpu[-_]?id[s= ]+(\d+)", r"set_device\((\d+)\)"),
+    "device_told": (
+        r"\b(?:using|selected|training|running) (?:on |the )?device\s*[:=]?\s*['\"]?(cuda|gpu|npu|xpu|cpu)\b",
+        r"^\W*device\s*[:=]\s*['\"]?(cuda|gpu|npu|xpu|cpu)(?::\d+)?['\"]?\s*$",
+    ),
     "ascend_visible": (r"ASCEND_RT_VISIBLE_DEVICES[=:] ?([\d,]*)",),
     "kernel": (r"^Linux \S+ (\d+\.\d+\S+)", r"Linux version (\S+)", r"kernel[- :]+(\d+\.\d+\.\d+-\S+)"),
     "slurm_asks": (

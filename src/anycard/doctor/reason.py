@@ -11,7 +11,7 @@ from anycard.doctor.near import has_trouble, with_resemblances
 from anycard.doctor.rule import HINTS, SUGGESTS, Clue, Rule
 from anycard.doctor.rules import all_rules
 from anycard.doctor.scan import scan
-from anycard.doctor.shapes import Diagnosis, Finding, Line, Source, Step, Verdict
+from anycard.doctor.shapes import Diagnosis, Fact, Finding, Line, Source, Step, Verdict
 from anycard.model.text import Text
 
 _SPOKEN = 0.8  # a person's words carry so much of what a program's would
@@ -25,13 +25,17 @@ _KEEP = 8  # findings told
 _START = "anycard capture out.tar.gz"
 
 
-def diagnose(sources: Iterable[Source], platform: str | None = None) -> Diagnosis:
-    """The causes that the evidence supports, most likely first. ``platform`` is a hint of where it was printed."""
+def diagnose(sources: Iterable[Source], platform: str | None = None, measured: Iterable[Fact] = ()) -> Diagnosis:
+    """The causes that the evidence supports, most likely first. ``platform`` is a hint of where it was printed; ``measured`` are the facts
+    of a job's readings."""
     rules = all_rules()
     expressions = [*fact_table.patterns(), *(pattern for rule in rules for pattern in rule.patterns())]
     sightings = scan(sources, expressions)
     seen = sightings.matches
-    case = Case(sightings, fact_table.read_facts(seen), fact_table.read_platforms(seen, platform))
+    facts = fact_table.read_facts(seen)
+    for fact in measured:
+        facts.setdefault(fact.name, []).append(fact)
+    case = Case(sightings, facts, fact_table.read_platforms(seen, platform))
     return judge(case, rules)
 
 
@@ -43,7 +47,7 @@ def judge(case: Case, rules: Iterable[Rule]) -> Diagnosis:
         weighed = [_without_trouble(finding) for finding in weighed]
     explained = _behind_their_causes(weighed, by_slug, _NEARLY)
     heard = _behind_their_causes(with_resemblances(explained, rules, case), by_slug, _HARDLY)
-    ranked = _ranked(_without_look_alikes(heard, by_slug))[:_KEEP]
+    ranked = _ranked(_behind_what_was_printed(_without_look_alikes(heard, by_slug)))[:_KEEP]
     verdict = _verdict(ranked)
     if ranked and ranked[0].certainty < HINTS and not verdict.harmless and not has_trouble(case, by_anyone=True):
         verdict = Verdict.UNDECIDED  # a word that belongs to a cause is none where nobody complains
@@ -102,8 +106,8 @@ def _for_platforms(steps: tuple[Step, ...], platforms: frozenset[str]) -> tuple[
 
 
 def _without_trouble(finding: Finding) -> Finding:
-    """Where no program complains, a mere hint at a fault counts for less."""
-    weak = finding.certainty < SUGGESTS - 0.01 and not finding.verdict.harmless
+    """Where no program complains, a mere hint at a fault counts for less. A card complains to nobody: what was measured counts."""
+    weak = finding.certainty < SUGGESTS - 0.01 and not finding.verdict.harmless and not _is_measured(finding)
     return replace(finding, certainty=finding.certainty * _QUIET) if weak else finding
 
 
@@ -134,6 +138,30 @@ def _without_look_alikes(findings: list[Finding], rules: dict[str, Rule]) -> lis
         else finding
         for finding in findings
     ]
+
+
+def _behind_what_was_printed(findings: list[Finding]) -> list[Finding]:
+    """A cause that programs named leads: what the readings alone tell of is at most as certain, and of two equals the printed one leads."""
+    printed = [
+        finding.certainty
+        for finding in findings
+        if not finding.verdict.harmless
+        and finding.certainty >= SUGGESTS
+        and any(not line.spoken and not line.measured for line in finding.evidence)
+    ]
+    if not printed:
+        return findings
+    most = max(printed)
+    return [
+        replace(finding, certainty=min(most, finding.certainty))
+        if finding.evidence and all(line.measured for line in finding.evidence)
+        else finding
+        for finding in findings
+    ]
+
+
+def _is_measured(finding: Finding) -> bool:
+    return any(line.measured for line in finding.evidence)
 
 
 def _ranked(findings: list[Finding]) -> list[Finding]:
@@ -173,4 +201,9 @@ def _contradictions(case: Case) -> tuple[Text, ...]:
         said.append(
             Text("the evidence names several builds of torch: {versions}", {"versions": ", ".join(sorted(torches))})
         )
+    told = {"cpu" if fact.value.lower() == "cpu" else "card" for fact in case.facts("device_told")}
+    if told == {"card"} and case.facts("card_unused"):
+        said.append(Text("the log says that the program uses a card, and the readings say that it never did"))
+    if told == {"cpu"} and case.facts("card_used"):
+        said.append(Text("the log says that the program runs on the CPU, and the readings say that it uses its card"))
     return tuple(said)

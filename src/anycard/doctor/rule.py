@@ -68,6 +68,21 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class Read:
+    """A job's readings have the fact ``name`` (doctor/measured.py), with a value of ``at_least``."""
+
+    name: str
+    at_least: int = 0
+
+    def patterns(self) -> Iterator[str]:
+        return iter(())
+
+    def lines(self, case: Case) -> tuple[Line, ...] | None:
+        found = (fact for fact in case.facts(self.name) if fact.line.measured and int(fact.value) >= self.at_least)
+        return tuple(fact.line for fact in found) or None
+
+
+@dataclass(frozen=True, slots=True)
 class Clue:
     """All ``conditions`` together carry ``certainty``, unless one of ``unless`` holds."""
 
@@ -123,6 +138,11 @@ def printed(*expressions: str) -> Seen:
 def said(*expressions: str) -> Seen:
     """By a person."""
     return Seen(expressions, "person")
+
+
+def measured(name: str, at_least: int = 0) -> Read:
+    """By the readings of a job's cards."""
+    return Read(name, at_least)
 
 
 def on(*platforms: str) -> On:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from anycard.model.text import Text
 
 SCHEMA = "anycard.doctor/1"
+MEASURED = "readings"  # the source of what nobody printed: doctor/measured.py
 
 
 class Verdict(StrEnum):
@@ -38,13 +39,15 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of evidence. ``number`` counts from 1 within its source; ``rank`` orders the sources as they were given."""
+    """One line of evidence. ``number`` counts from 1 within its source; ``rank`` orders the sources as they were given. ``measured``: read
+    off a card, printed by nobody."""
 
     source: str
     number: int
     text: str
     spoken: bool = False
     rank: int = 0
+    measured: bool = False
 
     @property
     def place(self) -> tuple[bool, int, int]:

@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,17 +51,21 @@ class LogDoctor:
         diagnosis = await self.diagnosis([{"name": "log", "text": text}])
         return proven_cause(diagnosis) if diagnosis is not None else None
 
-    async def whole(self, stem: str) -> Diagnosis:
-        """A longer look, for a person. UnavailableError when the doctor did not answer in time."""
+    async def whole(self, stem: str, marks: str = "", measured: Mapping[str, Any] | None = None) -> Diagnosis:
+        """A longer look, for a person, with what anycard saw of the attempt's cards: ``marks`` are lines, ``measured`` the attempt's
+        readings as ``doctor/measured.py`` takes them. UnavailableError when the doctor did not answer in time."""
         text = await asyncio.to_thread(_ends, Path(f"{stem}.log"), _LONG_HEAD_BYTES, _LONG_TAIL_BYTES)
-        diagnosis = await self.diagnosis([{"name": "log", "text": text}])
+        sources = [{"name": "log", "text": text}, *([{"name": "marks", "text": marks}] if marks else ())]
+        diagnosis = await self.diagnosis(sources, measured)
         if diagnosis is None:
             raise UnavailableError("the doctor took longer than {limit} s", limit=round(_TIME_LIMIT_S))
         return diagnosis
 
-    async def diagnosis(self, sources: Sequence[dict[str, Any]]) -> Diagnosis | None:
+    async def diagnosis(
+        self, sources: Sequence[dict[str, Any]], measured: Mapping[str, Any] | None = None
+    ) -> Diagnosis | None:
         """The document of ``anycard doctor --json`` about ``sources``; None when it could not be had."""
-        request = json.dumps({"sources": list(sources)}).encode() + b"\n"
+        request = json.dumps({"sources": list(sources), "measured": measured}).encode() + b"\n"
         async with self._turn:
             try:
                 async with asyncio.timeout(_TIME_LIMIT_S):

@@ -16,9 +16,9 @@ from anycard.jobs import actions, files, prepare, views
 from anycard.jobs.admit import Admitted, EndedMeanwhileError, NewJob, Submission, admit
 from anycard.jobs.board import PREPARE, OpenJob
 from anycard.jobs.checking import Checked, CheckedJob, Request, check_as
-from anycard.jobs.diagnosis import about_item
 from anycard.jobs.dispatch import Dispatcher
 from anycard.jobs.fitcheck import Fit, check_fit
+from anycard.jobs.logdoctor import LogDoctor
 from anycard.jobs.logs import read_log
 from anycard.jobs.reload import reopen
 from anycard.jobs.spec import JobSpec
@@ -62,6 +62,17 @@ class Held:
     since: float | None
     until: float | None
     cards: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LastTry:
+    """Of a job's item: the ``job``'s row, the ``item`` as everybody sees it, where its last attempt's files are (those of the job's setup
+    when that kept it from starting), and what it held (``queries.grants_of_job``)."""
+
+    job: Mapping[str, Any]
+    item: dict[str, Any]
+    stem: str
+    grants: Sequence[Row]
 
 
 class Jobs:
@@ -292,26 +303,30 @@ class Jobs:
         self._refuse_unread(row, item)
         return await read_log(self._dispatcher, self._store, row["id"], item, attempt=attempt, follow=follow, tail=tail)
 
-    async def diagnosis(self, ref: str, caller: Caller, *, item: int | None) -> dict[str, Any]:
-        """Why ``item`` (the first that failed, unless told) ended as it did: the doctor's document about its last attempt's log, with the
-        key ``attempt``. NotFoundError when nothing of it was ever started."""
+    async def last_try(self, ref: str, caller: Caller, *, item: int | None) -> LastTry:
+        """Of ``item`` (the first that failed, unless told). NotFoundError when nothing of it was ever started."""
         row = await self._own(ref, caller)
         if item is None:
             failed = await asyncio.to_thread(self._read, queries.items_page, row["id"], states=["failed"], limit=1)
             item = failed.rows[0]["item"] if failed.rows else 0
         self._refuse_unread(row, item)
-        found, stem = await asyncio.to_thread(self._item_and_stem, row["id"], item)
-        seen = await self._dispatcher.doctor.whole(stem)
-        return about_item(row, views.item_json(found, self._paths), f"{stem}.log", seen)
+        return await asyncio.to_thread(self._last_try, row, item)
 
-    def _item_and_stem(self, job_id: int, item: int) -> tuple[Row, str]:
-        """The item, and where its last attempt's files are; those of the job's setup when that kept it from starting."""
+    @property
+    def doctor(self) -> LogDoctor:
+        return self._dispatcher.doctor
+
+    def _last_try(self, job: Mapping[str, Any], item: int) -> LastTry:
         with self._store.read() as connection:
-            found = queries.items_by_number(connection, job_id, [item])[0]
-            stem = found["stem"] or queries.attempt_stem(connection, job_id, PREPARE, None)
+            found = queries.items_by_number(connection, job["id"], [item])[0]
+            stem = found["stem"] or queries.attempt_stem(connection, job["id"], PREPARE, None)
+            attempt = found["attempt_id"]
+            grants = queries.grants_of_job(connection, job["id"], attempt) if attempt is not None else []
         if stem is None:
-            raise NotFoundError("item {item} of job {job} has not started: there is no log yet", item=item, job=job_id)
-        return found, self._paths.absolute(stem)
+            raise NotFoundError(
+                "item {item} of job {job} has not started: there is no log yet", item=item, job=job["id"]
+            )
+        return LastTry(job, views.item_json(found, self._paths), self._paths.absolute(stem), grants)
 
     async def sizing(self, limit: int) -> dict[str, Any]:
         """How far off predictions of what models need were here, and what that teaches; the latest ``limit`` runs."""

@@ -162,9 +162,9 @@ def cards_of_job(connection: Connection, job_id: int) -> list[str]:
     return list({card_id for cards_json in held for card_id in json.loads(cards_json)})
 
 
-def grants_of_job(connection: Connection, job_id: int) -> list[Row]:
-    """What its attempts held (``attempt_id``, ``cards_json``, ``cpus``, ``from_utc``, ``to_utc``), oldest first; ``cpu_s`` of CPU time went
-    into each, None while it runs, where nobody counted and where the attempt was pruned."""
+def grants_of_job(connection: Connection, job_id: int, attempt_id: int | None = None) -> list[Row]:
+    """What its attempts, or one of them, held (``attempt_id``, ``cards_json``, ``cpus``, ``from_utc``, ``to_utc``), oldest first; ``cpu_s``
+    of CPU time went into each, None while it runs, where nobody counted and where the attempt was pruned."""
     wanted = (
         grants.c.attempt_id,
         grants.c.cards_json,
@@ -174,7 +174,8 @@ def grants_of_job(connection: Connection, job_id: int) -> list[Row]:
         attempts.c.cpu_s,
     )
     held = grants.join(attempts, attempts.c.id == grants.c.attempt_id, isouter=True)
-    return _rows(connection, select(*wanted).select_from(held).where(grants.c.job_id == job_id).order_by(grants.c.id))
+    query = select(*wanted).select_from(held).where(grants.c.job_id == job_id).order_by(grants.c.id)
+    return _rows(connection, query if attempt_id is None else query.where(grants.c.attempt_id == attempt_id))
 
 
 def events_after(connection: Connection, after: int, *, job_id: int | None = None, limit: int = PAGE_ROWS) -> list[Row]:

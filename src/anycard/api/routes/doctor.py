@@ -12,6 +12,7 @@ from anycard.api.bodies import Answer
 from anycard.api.caller import Caller
 from anycard.errors import UsageError
 from anycard.jobs.evidence import diagnose_evidence, diagnose_host
+from anycard.jobs.jobdoctor import job_diagnosis
 from anycard.jobs.service import Jobs
 
 router = APIRouter(prefix="/v1", tags=["doctor"], responses={"4XX": {"model": Problem}, "5XX": {"model": Problem}})
@@ -51,6 +52,7 @@ async def evidence(request: Request) -> Answer:
 
 @router.get("/jobs/{ref}/doctor", responses=_DIAGNOSIS)
 async def job(request: Request, ref: str, item: Annotated[int | None, Query(ge=0, le=2**53)] = None) -> Answer:
-    """Why an item of a job ended as it did: its last attempt's log through the same rules. The first that failed, unless told."""
+    """Why an item of a job ended as it did, or is slow: its last attempt's log and its cards' readings through the same rules. The first
+    that failed, unless told."""
     service, caller = _parts(request)
-    return Answer(await service.diagnosis(ref, caller, item=item))
+    return Answer(await job_diagnosis(service, request.app.state.readings, ref, caller, item=item))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anycard.doctor.case import Case
 from anycard.doctor.codes import cuda
-from anycard.doctor.rule import HINTS, PROVES, SHOWS, SUGGESTS, Check, Rule, clue, seen, step
+from anycard.doctor.rule import HINTS, PROVES, SHOWS, SUGGESTS, Check, Rule, clue, measured, seen, step
 from anycard.doctor.rules.hardware import RESET, RMA, XID_AUTHORITY, xid
 from anycard.doctor.shapes import Line, Verdict
 
@@ -34,6 +34,8 @@ RULES = (
             clue(0.93, xid(48, 140, 171, 172)),
             clue(0.93, xid(95)),
             clue(SHOWS, r"uncorrectable ECC error encountered"),
+            clue(SHOWS, r"The driver reported memory errors that cannot be corrected"),
+            clue(SHOWS, measured("ecc_uncorrected_grew")),
             clue(SHOWS, r"(?:CUDA_ERROR|cudaError)_?ECC_?UNCORRECTABLE"),
             clue(SHOWS, r"Double Bit ECC Error"),
             clue(SHOWS, r"Uncorrectable ECC error"),

@@ -6,7 +6,7 @@ from anycard.doctor.case import Case
 from anycard.doctor.chips import KEPLER, PASCAL, VOLTA, oldest_card
 from anycard.doctor.codes import cuda
 from anycard.doctor.facts import numbers
-from anycard.doctor.rule import HINTS, PROVES, SHOWS, SUGGESTS, Check, Rule, clue, on, said, seen, step
+from anycard.doctor.rule import HINTS, PROVES, SHOWS, SUGGESTS, Check, Rule, clue, measured, on, said, seen, step
 from anycard.doctor.shapes import Line, Verdict
 from anycard.doctor.tables import cuda_floor_driver
 
@@ -132,6 +132,9 @@ RULES = (
             ),
             clue(HINTS, said(r"cpu.?only|\+cpu\b", r"torch is a CPU build")),
             clue(0.6, r"(?:cpuonly|pytorch-cpu|torch-cpu|cpu_generic)"),
+            # the card was there and nobody took it: the likeliest of several
+            clue(0.55, measured("card_unused"), r"\btorch\b", unless=(r"\+cu\d", r"\+rocm")),
+            clue(0.5, measured("card_unused"), unless=(r"\+cu\d", r"\+rocm")),
             clue(HINTS, r"is_available\(\).{0,20}False"),
         ),
         separates="A CUDA build on an AMD or Intel card prints +cuNNN; a CUDA build without a driver says 'Found no NVIDIA driver'.",

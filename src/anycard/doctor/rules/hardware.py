@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anycard.doctor.case import Case
 from anycard.doctor.codes import nvml
-from anycard.doctor.rule import ALLOWS, HINTS, PROVES, SHOWS, SUGGESTS, Check, Rule, clue, said, seen, step
+from anycard.doctor.rule import ALLOWS, HINTS, PROVES, SHOWS, SUGGESTS, Check, Rule, clue, measured, said, seen, step
 from anycard.doctor.shapes import Line, Verdict
 
 _ACTIVE = r"\s*: Active"
@@ -52,6 +52,11 @@ RULES = (
             clue(SHOWS, nvml(15)),
             clue(PROVES, xid(79)),
             clue(PROVES, r"has fallen off the bus"),
+            # as anycard's readings say it
+            clue(0.93, r"The driver lost this card: it fell off", unless=(r"The card answers again",)),
+            clue(SUGGESTS, r"The driver lost this card: it fell off"),
+            clue(0.92, r"The driver no longer lists this card", unless=(r"The card answers again",)),
+            clue(SUGGESTS, r"The driver lists this card but does not find it"),
             clue(PROVES, r"fallen off the bus and is not responding"),
             clue(0.9, r"GPU is lost\.? +Reboot the system"),
             clue(
@@ -85,6 +90,8 @@ RULES = (
         says="The card makes bad contact in its slot (or riser): lanes are missing or the link throws errors.",
         clues=(
             clue(SHOWS, r"LnkSta:.*Width x(?:1|2|4|8) \(downgraded\)"),
+            clue(0.7, measured("link_narrower")),
+            clue(HINTS, measured("link_slower")),
             clue(
                 SHOWS,
                 seen(r"fallen off the bus", r"Xid.{0,30}79", r"No devices were found", r"PCIe Bus Error"),
@@ -205,6 +212,8 @@ RULES = (
         says="The card slows down because it gets too warm under load.",
         clues=(
             clue(0.9, r"(?:HW|SW) Thermal Slowdown" + _ACTIVE),
+            clue(0.9, measured("throttled_heat")),
+            clue(0.5, measured("throttled_hardware")),
             clue(0.9, r"[Tt]hermal violations? .{0,60}(?:detected|totaling|total)"),
             clue(
                 SHOWS,
@@ -235,6 +244,8 @@ RULES = (
         says="The server asserts the card's power-brake pin, so the card runs at a crawl: a missing or failed supply, or a BMC that does not know the card.",
         clues=(
             clue(PROVES, r"HW Power Brake(?: Slowdown)?" + _ACTIVE),
+            clue(0.92, measured("throttled_brake")),
+            clue(0.4, measured("throttled_hardware")),
             clue(
                 SHOWS,
                 r"power[ _]brake.{0,30}(?:active|asserted|engaged|: ?1)",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anycard.doctor.rule import HINTS, SHOWS, SUGGESTS, Rule, clue, on, seen, step
+from anycard.doctor.rule import HINTS, SHOWS, SUGGESTS, Rule, clue, measured, on, seen, step
 from anycard.doctor.shapes import Verdict
 
 _APPS = seen(
@@ -163,6 +163,7 @@ RULES = (
                 unless=(r"NPU backend", r"MPS", r"\baten::", r"CUDA GPU is too old", r"suitable rocm"),
             ),
             clue(SUGGESTS, r"[Ee]ngine set to GPU"),
+            clue(0.48, measured("card_unused")),
             clue(HINTS, on("windows"), r"GPU (?:is )?idle"),
             clue(HINTS, r"(?:using|use|uses|running on|runs on|run on) (?:the )?CPU\b"),
             clue(HINTS, r"no (?:GPU|CUDA|OptiX|compute) devices? (?:found|available|detected)", _APPS),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anycard.doctor.case import Case
-from anycard.doctor.rule import HINTS, PROVES, SHOWS, SUGGESTS, Check, Rule, clue, on, seen, step
+from anycard.doctor.rule import HINTS, PROVES, SHOWS, SUGGESTS, Check, Rule, clue, measured, on, seen, step
 from anycard.doctor.shapes import Line, Verdict
 
 
@@ -35,6 +35,7 @@ RULES = (
             clue(SUGGESTS, r"-DLLAMA_(?:CUBLAS|SYCL|CUDA|HIPBLAS|METAL)"),
             clue(SUGGESTS, r"\bBLAS = 0\b"),
             clue(SUGGESTS, r"ggml_backend_\w*: no (?:GPU )?devices?"),
+            clue(0.6, measured("card_unused"), seen(r"llama_model_load", r"llm_load_\w+", r"llama\.cpp")),
             clue(HINTS, r"one possible reason is that llama\.cpp was compiled without GPU support"),
             clue(HINTS, r"(?:GGML|LLAMA)_(?:CUDA|CUBLAS|SYCL|HIP|HIPBLAS|VULKAN|METAL)\b"),
             clue(SUGGESTS, r"llama-?cpp-python.{0,80}(?:CPU|GPU)"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anycard.doctor.case import Case
 from anycard.doctor.facts import gib
-from anycard.doctor.rule import HINTS, PROVES, SHOWS, SUGGESTS, Check, Rule, clue, said, seen, step
+from anycard.doctor.rule import HINTS, PROVES, SHOWS, SUGGESTS, Check, Rule, clue, measured, said, seen, step
 from anycard.doctor.shapes import Line, Verdict
 
 OOM = seen(
@@ -116,6 +116,15 @@ _ALLOCATOR = seen(
     r"PYTORCH_MPS_(?:HIGH|LOW)_WATERMARK_RATIO ?=",
     r"PYTORCH_NO_CUDA_MEMORY_CACHING",
     r"per_process_gpu_memory_fraction",
+)
+_CANNOT_BEGIN = seen(
+    r"CUBLAS_STATUS_NOT_INITIALIZED",
+    r"CUDNN_STATUS_NOT_INITIALIZED",
+    r"CUDNN_STATUS_INTERNAL_ERROR",
+    r"CUDNN_STATUS_ALLOC_FAILED",
+    r"CUSOLVER_STATUS_(?:NOT_INITIALIZED|ALLOC_FAILED)",
+    r"CUFFT_ALLOC_FAILED",
+    r"NCCL.{0,60}unhandled cuda error",
 )
 _LEFT_OVER = seen(
     r"<defunct>",
@@ -262,6 +271,7 @@ RULES = (
         says="Another process holds the card's memory.",
         clues=(
             clue(0.9, Check(_held_by_others)),
+            clue(0.9, OOM, measured("memory_of_others"), measured("memory_full")),
             clue(
                 SHOWS,
                 OOM,
@@ -335,6 +345,11 @@ RULES = (
         clues=(
             clue(0.9, OOM, Check(_fills_the_card), unless=(Check(_in_pieces), Check(_held_by_others))),
             clue(0.7, OOM),
+            clue(
+                0.88, OOM, measured("memory_full"), unless=(measured("memory_of_others"), Check(_in_pieces), _ALLOCATOR)
+            ),
+            # libraries that find no memory for themselves say that they cannot begin, and a full card says why
+            clue(0.8, _CANNOT_BEGIN, measured("memory_full_at_end"), unless=(measured("memory_of_others"),)),
             clue(SHOWS, r"No available memory for the cache blocks"),
             clue(SHOWS, r"larger than the maximum number of tokens that can be stored in KV cache"),
             clue(SHOWS, r"KV cache is needed, which is larger than the available KV cache memory"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anycard.doctor.rule import HINTS, SHOWS, SUGGESTS, Rule, clue, seen, step
+from anycard.doctor.rule import HINTS, SHOWS, SUGGESTS, Rule, clue, measured, seen, step
 from anycard.doctor.shapes import Verdict
 
 _IDLE_CARD = seen(
@@ -21,6 +21,13 @@ RULES = (
         clues=(
             clue(0.9, r"does not have many workers which may be a bottleneck"),
             clue(0.9, r"num_workers ?= ?[01]\b", _IDLE_CARD),
+            clue(
+                0.9,
+                measured("idle_cpu_busy"),
+                seen(r"num_workers", r"data ?loader", r"data(?:_time| time|[-_]loading)\b"),
+            ),
+            clue(SHOWS, measured("idle_cpu_busy", 50)),
+            clue(0.7, measured("idle_cpu_busy")),
             clue(SHOWS, r"(?:increasing|increase|raise|more) (?:the )?(?:value of the )?.?num_workers"),
             clue(
                 SHOWS, r"\[?(?:get_train_batch|_TrainingEpochLoop\.train_dataloader_next|train_dataloader_next)\S* .*\|"
@@ -63,6 +70,8 @@ RULES = (
                 seen(*_IDLE_CARD.expressions, r"GPU.{0,40}(?:idle|wait|0 ?%|low)", r"iowait", r"slow"),
             ),
             clue(SHOWS, r"\b(?:iowait|%wa|wa,)\b.{0,40}", _IDLE_CARD),
+            clue(SHOWS, measured("idle_storage", 50)),
+            clue(0.7, measured("idle_storage")),
             clue(SHOWS, r"\d{2,3}\.\d wa[,\s]"),
             clue(SHOWS, r"(?:CPU|cpu)s?.{0,40}(?:also )?(?:mostly )?idle", _IDLE_CARD),
             clue(SUGGESTS, r"\b(?:D|Dl|D\+)\b +\d+:\d\d .*python", _IDLE_CARD),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anycard.doctor.case import Case
 from anycard.doctor.codes import cuda
-from anycard.doctor.rule import HINTS, PROVES, SHOWS, SUGGESTS, Check, Rule, clue, seen, step
+from anycard.doctor.rule import HINTS, PROVES, SHOWS, SUGGESTS, Check, Rule, clue, measured, seen, step
 from anycard.doctor.shapes import Line, Verdict
 
 
@@ -97,6 +97,7 @@ RULES = (
             clue(HINTS, r"No CUDA GPUs are available"),
             clue(HINTS, r"no CUDA-capable device is detected"),
             clue(HINTS, r"CUDA_ERROR_NO_DEVICE"),
+            clue(0.46, measured("card_unused")),
             clue(HINTS, r"CUDA_VISIBLE_DEVICES"),
             clue(0.5, r"no nvidia devices detected by library"),
         ),

@@ -38,13 +38,17 @@ async def job_report(jobs: Jobs, kept: CardReadings, ref: str, caller: Caller) -
 
 
 def _made(job: Row, holds: Sequence[Hold], span: Span, known: Sequence[Card], ended: float) -> dict[str, Any]:
+    made = figures(seen_of(holds, span, known))
+    names = card_names(known)
+    return report_json(job, made, findings(made, names), names, until=ended, step_s=span.step_s)
+
+
+def seen_of(holds: Sequence[Hold], span: Span, known: Sequence[Card]) -> Seen:
+    """``span`` has the cards of ``holds``, the CPU, and what the job's attempts did."""
     series = {one.card_id: one for one in span.cards}
     work = tuple(Work(use.at, use.attempt, use.cpu_cores, use.read_bytes_per_s) for use in span.uses)
     cores = next((card.cores for card in known if card.vendor == CPU_VENDOR), None)
-    seen = Seen(holds, series, span.step_s, work, max(span.step_s, KEPT_STEP_S), series.get(CPU_VENDOR), cores)
-    made = figures(seen)
-    names = card_names(known)
-    return report_json(job, made, findings(made, names), names, until=ended, step_s=span.step_s)
+    return Seen(holds, series, span.step_s, work, max(span.step_s, KEPT_STEP_S), series.get(CPU_VENDOR), cores)
 
 
 def holds_of(grants: Iterable[Row], moment: float) -> list[Hold]:

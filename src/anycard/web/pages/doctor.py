@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect
 from anycard.errors import AnycardError, UsageError
 from anycard.i18n import N_
 from anycard.jobs.evidence import diagnose_evidence, diagnose_host
+from anycard.jobs.jobdoctor import job_diagnosis
 from anycard.web.nav import Entry
 from anycard.web.render import page
 from anycard.web.visit import visit
@@ -63,7 +64,7 @@ async def host(request: Request) -> Response:
 @router.get("/doctor/jobs/{ref}")
 async def job(request: Request, ref: str, item: int | None = None) -> Response:
     who = visit(request)
-    seen = await who.jobs.diagnosis(ref, who.caller, item=item)
+    seen = await job_diagnosis(who.jobs, who.services.readings, ref, who.caller, item=item)
     return page(request, "doctor_job.html", seen=seen, error=None)
 
 
