@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
 from anycard.cards import pci
-from anycard.cards.seen import Seen, known, number, size
+from anycard.cards.seen import Seen, known, number, size, whole
 from anycard.cards.tools import ask_tool
 from anycard.host.host import Host
 from anycard.i18n import N_
@@ -17,6 +21,11 @@ _FIELDS = (
     "temperature.gpu", "power.draw", "enforced.power.limit", "clocks.sm", "clocks.mem", "fan.speed",
 )  # fmt: skip
 ARGV = ("nvidia-smi", f"--query-gpu={','.join(_FIELDS)}", "--format=csv,noheader,nounits")
+_MIG_MODE = ("nvidia-smi", "--query-gpu=index,mig.mode.current", "--format=csv,noheader")
+_LIST = ("nvidia-smi", "-L")
+_LISTED = re.compile(
+    r"^GPU (?P<gpu>\d+):|^\s+MIG (?P<profile>\S+)\s+Device\s+(?P<slot>\d+): \(UUID: (?P<uuid>MIG-\S+)\)"
+)
 _SICK = {
     "[gpu is lost]": Health.LOST,
     "[gpu requires reset]": Health.RESET_REQUIRED,
@@ -35,11 +44,45 @@ def cards(host: Host) -> tuple[Seen, ...]:
     found = tuple(_card(dict(zip(_FIELDS, line, strict=True))) for line in lines if _is_card(line))
     if not found and said.text.strip() != "No devices were found":
         raise said.not_understood()
-    return found
+    return tuple(_with_instances(host, found))
+
+
+def _with_instances(host: Host, cards: Sequence[Seen]) -> Iterator[Seen]:
+    """Cards in MIG mode marked as divided, each with its instances behind it. Only a card that tells no utilisation may be in that mode:
+    where each tells it nothing more is asked. ``nvidia-smi -L`` knows no memory of an instance."""
+    divided = _divided(host) if any(card.utilisation is None for card in cards) else frozenset()
+    listed = ask_tool(host, _VENDOR, _LIST) if divided else None
+    instances: dict[int, list[tuple[int, str, str]]] = {}
+    gpu = -1
+    for line in listed.text.splitlines() if listed else ():
+        found = _LISTED.match(line)
+        if found and found["gpu"]:
+            gpu = int(found["gpu"])
+        elif found:
+            instances.setdefault(gpu, []).append((int(found["slot"]), found["profile"], found["uuid"]))
+    for card in cards:
+        yield replace(card, divided=True) if card.index in divided else card
+        for slot, profile, uuid in instances.get(card.index, ()):
+            yield Seen(
+                index=slot,
+                model=f"{card.model} MIG {profile}",
+                uuid=uuid,
+                part_of=card.card_id(_VENDOR),
+                architecture=card.architecture,
+                driver=card.driver,
+            )
+
+
+def _divided(host: Host) -> frozenset[int]:
+    """Indexes of the cards in MIG mode."""
+    said = ask_tool(host, _VENDOR, _MIG_MODE)
+    lines = [line.split(",") for line in said.text.splitlines()] if said else []
+    modes = {line[0].strip(): line[1].strip() for line in lines if len(line) == 2}
+    return frozenset(int(index) for index, mode in modes.items() if index.isdigit() and mode == "Enabled")
 
 
 def _is_card(values: list[str]) -> bool:
-    return len(values) == len(_FIELDS) and values[0].isdigit()
+    return len(values) == len(_FIELDS) and whole(values[0]) is not None
 
 
 def _card(values: dict[str, str]) -> Seen:

@@ -39,12 +39,13 @@ def scan(host: Host) -> tuple[PciDevice, ...] | None:
         known = _identities.setdefault(host, {})
         for gone in set(known) - set(names):
             del known[gone]
+    found = []
     for name in names:
         if name not in known:
             known[name] = _identity(host, name)
-    return tuple(
-        PciDevice(name, *identity, driver=driver(host, name)) for name in names if (identity := known[name]) is not None
-    )
+        if (identity := known.get(name)) is not None:  # another thread may have seen meanwhile that it is gone
+            found.append(PciDevice(name, *identity, driver=driver(host, name)))
+    return tuple(found)
 
 
 def may_have(host: Host, vendor_id: str, nodes: Iterable[str] = ()) -> bool:

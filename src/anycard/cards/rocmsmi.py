@@ -34,7 +34,9 @@ def cards(text: str, *, hygon: bool) -> tuple[Seen, ...] | None:
     return tuple(
         _seen(int(name[4:]), values, driver, "1d94" if hygon else "1002")
         for name, values in document.items()
-        if re.fullmatch(r"card\d+", name) and isinstance(values, dict) and bool(_HYGON.search(str(values))) is hygon
+        if re.fullmatch(r"card[0-9]{1,4}", name)
+        and isinstance(values, dict)
+        and bool(_HYGON.search(str(values))) is hygon
     )
 
 
@@ -43,7 +45,7 @@ def parse(text: str) -> Any:
     for start in _starts(text):
         try:
             return json.loads(text[start:])
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
     return None
 

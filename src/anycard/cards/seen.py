@@ -14,13 +14,15 @@ from anycard.model.text import Text
 @dataclass(frozen=True, slots=True)
 class Seen:
     """Units as in ``Card`` and ``Reading``. ``place`` names a card that has neither UUID nor PCI address, within its vendor.
-    ``processes`` are (pid, bytes); None: the tool does not tell."""
+    ``processes`` are (pid, bytes); None: the tool does not tell. ``part_of`` and ``divided`` as in ``Card``."""
 
     index: int
     model: str
     uuid: str | None = None
     pci_address: str | None = None
     place: str | None = None
+    part_of: str | None = None
+    divided: bool = False
     memory_bytes: int | None = None
     memory_used_bytes: int | None = None
     temperature_c: float | None = None
@@ -47,6 +49,8 @@ class Seen:
             vendor=vendor,
             model=self.model,
             index=self.index,
+            part_of=self.part_of,
+            divided=self.divided,
             uuid=self.uuid,
             pci_address=self.pci_address,
             memory_bytes=self.memory_bytes,
@@ -75,10 +79,20 @@ class Seen:
         )
 
 
+_MOST = 1e18  # a memory of 10^18 bytes is far off
+
+
 def number(text: object, factor: float = 1.0) -> float | None:
-    """The first number in ``text`` (``"54W"``, ``" 0 %"``, ``"-"``, ``"N/A"``, 12), times ``factor``; None where there is none."""
-    match = re.match(r"\s*\(?(-?\d+(?:\.\d+)?)", str(text))
-    return float(match[1]) * factor if match else None
+    """The first number in ``text`` (``"54W"``, ``" 0 %"``, ``"-"``, ``"N/A"``, 12), times ``factor``; None where there is none, and
+    for one of more digits than anything that is measured has."""
+    match = re.match(r"\s*+\(?(-?\d++(?:\.\d+)?)", str(text), re.ASCII)
+    value = float(match[1]) if match else None
+    return None if value is None or abs(value) > _MOST else value * factor
+
+
+def whole(text: str) -> int | None:
+    """A count or a number of a thing, written in digits alone; None for anything else."""
+    return int(text) if re.fullmatch(r"[0-9]{1,12}", text) else None
 
 
 def size(text: object, unit_bytes: int) -> int | None:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from anycard.cards.pci import normal_address
-from anycard.cards.seen import Seen, known, number, size
+from anycard.cards.seen import Seen, known, number, size, whole
 from anycard.units import MIB
 
 _PAIR = re.compile(r"(\d+(?:\.\d+)?)\s*(?:[MG]iB)?\s*/\s*(\d+(?:\.\d+)?)\s*(?:MiB|MB)?", re.IGNORECASE)
@@ -23,12 +23,12 @@ _POWER = re.compile(r"(\d+(?:\.\d+)?)\s*W?\s*/\s*(\d+(?:\.\d+)?)\s*W")
 
 
 def rows(text: str) -> tuple[Seen, ...]:
-    """Every card in the table, in its order, with its programs; () when there is no table of cards in ``text``."""
+    """Every card in the table, in its order, with its programs; () when there is no table of cards in ``text``. One that prints itself
+    again and again has each card once, as it was at last."""
     running = programs(text)
+    seen = {(one.index, one.pci_address): one for head, body in _blocks(text) if (one := _seen(head, body)) is not None}
     return tuple(
-        replace(seen, processes=None if running is None else running.get(seen.index, ()))
-        for head, body in _blocks(text)
-        if (seen := _seen(head, body)) is not None
+        replace(one, processes=None if running is None else running.get(one.index, ())) for one in seen.values()
     )
 
 
@@ -41,12 +41,12 @@ def programs(text: str) -> dict[int, tuple[tuple[int, int | None], ...]] | None:
         words = line.strip(" |\t").split()
         if "PID" in words and re.search(r"(?i)process|command", line):
             place = words.index("PID")
-        elif place is not None and len(words) > place and words[0].isdigit() and words[place].isdigit():
-            held = re.search(r"\s(\d+)\s*(?:MiB|MB)?$", " ".join(words[place:]))
-            found[int(words[0])] = (
-                *found.get(int(words[0]), ()),
-                (int(words[place]), int(held[1]) * MIB if held else None),
-            )
+        elif place is not None and len(words) > place:
+            index, pid = whole(words[0]), whole(words[place])
+            if index is None or pid is None:
+                continue
+            held = re.search(r"\s([0-9]{1,9})\s*(?:MiB|MB)?$", " ".join(words[place:]))
+            found[index] = (*found.get(index, ()), (pid, int(held[1]) * MIB if held else None))
     return None if place is None else found
 
 
@@ -90,7 +90,7 @@ def _blocks(text: str) -> Iterator[tuple[_Cells, _Cells]]:
 
 def _seen(head: _Cells, body: _Cells) -> Seen | None:
     first = _cell(head, body, "name")
-    index = re.match(r"\s*(\d+)\b", first)
+    index = re.match(r"\s*([0-9]{1,4})\b", first)
     if index is None or len(body[0]) != len(head[0]):
         return None
     memory = _PAIR.search(_cell(head, body, "memory-usage"))
@@ -100,12 +100,17 @@ def _seen(head: _Cells, body: _Cells) -> Seen | None:
         model=_word(head, body, "name") or "",
         pci_address=_address(_cell(head, body, "bus-id")),
         memory_bytes=size(memory[2], MIB) if memory else None,
-        memory_used_bytes=round(float(memory[1]) * MIB) if memory else None,
+        memory_used_bytes=_used(memory[1]) if memory else None,
         temperature_c=_first(r"(-?\d+)\s*C\b", _cell(head, body, "temp")),
         power_w=number(power[1]) if power else None,
         power_limit_w=(number(power[2]) or None) if power else None,
         utilisation=_ratio(_cell(head, body, "util")),
     )
+
+
+def _used(text: str) -> int | None:
+    value = number(text, MIB)
+    return None if value is None else round(value)
 
 
 def _cell(head: _Cells, body: _Cells, label: str) -> str:

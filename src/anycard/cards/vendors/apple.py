@@ -24,7 +24,7 @@ def find(host: Host) -> tuple[Card, ...]:
     try:
         listed = json.loads(said.text)["SPDisplaysDataType"]
         names = [_name(one) for one in listed if _is_apples(one)]
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise said.not_understood() from None
     return tuple(card.card(host, VENDOR) for card in _cards(host, names))
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from anycard.cards import pci
 from anycard.cards.problem import VendorFault
-from anycard.cards.seen import Seen, known, number, size
+from anycard.cards.seen import Seen, known, number, size, whole
 from anycard.cards.tools import Said, ask_tool
 from anycard.host.host import Host
 from anycard.i18n import N_
@@ -36,14 +36,15 @@ def _seen(host: Host) -> tuple[Seen, ...]:
     said = ask_tool(host, VENDOR, ("npu-smi", "info"))
     if said is None:
         return ()
-    chips = _chips(said.text)
+    text = said.table
+    chips = _chips(text)
     if not chips:
-        if re.search(r"npu-smi", said.text) and said.exit_code == 0:
+        if "npu-smi" in text and said.exit_code == 0:
             return ()  # its own table, and nothing in it
         raise said.not_understood()
     names = _mapped(host)
-    programs = _programs(said.text)
-    version = re.search(r"Version:\s*(\d[\w.]*)", said.text)
+    programs = _programs(text)
+    version = re.search(r"Version:\s*(\d[\w.]*)", text)
     return tuple(
         _finished(
             seen,
@@ -134,16 +135,16 @@ def _paired(head: list[str], cells: list[list[str]]) -> dict[str, str]:
 
 
 def _chip(card: dict[str, str], own: dict[str, str]) -> tuple[_Place, Seen] | None:
-    npu, chip = card.get("NPU", ""), own.get("Chip", "")
-    if not npu.isdigit() or not chip.isdigit():
+    npu, chip = whole(card.get("NPU", "")), whole(own.get("Chip", ""))
+    if npu is None or chip is None:
         return None
-    logical = own.get("Phy-ID") or own.get("Device") or ""
+    logical = whole(own.get("Phy-ID") or own.get("Device") or "")
     hbm, ddr = _usage(own.get("HBM-Usage(MB)")), _usage(own.get("Memory-Usage(MB)"))
     used, total = hbm if hbm[1] else ddr
     health, reason = _health(card.get("Health", ""))
     percent = number(own.get("AICore(%)"))
-    return (int(npu), int(chip)), Seen(
-        index=int(logical) if logical.isdigit() else -1,
+    return (npu, chip), Seen(
+        index=-1 if logical is None else logical,
         model=known(card.get("Name")) or "",
         pci_address=pci.normal_address(own.get("Bus-Id")),
         memory_bytes=total,
@@ -185,10 +186,13 @@ def _mapped(host: Host) -> dict[_Place, tuple[int | None, str]]:
 def _names(said: Said | None) -> dict[_Place, tuple[int | None, str]]:
     """``npu-smi info -m``: place -> (logical id, name). Lines for the Mcu have no logical id and are passed over."""
     found: dict[_Place, tuple[int | None, str]] = {}
-    for line in (said.text if said else "").splitlines():
+    for line in (said.table if said else "").splitlines():
         words = re.split(r"\s{2,}|\t", line.strip())
-        if len(words) >= 4 and words[0].isdigit() and words[1].isdigit() and words[2].isdigit():
-            found[int(words[0]), int(words[1])] = (int(words[2]), known(words[-1]) or "")
+        if len(words) < 4:
+            continue
+        npu, chip, logical = map(whole, words[:3])
+        if npu is not None and chip is not None and logical is not None:
+            found[npu, chip] = (logical, known(words[-1]) or "")
     return found
 
 
@@ -198,7 +202,9 @@ def _programs(text: str) -> dict[_Place, tuple[tuple[int, int | None], ...]] | N
         return None
     found: dict[_Place, tuple[tuple[int, int | None], ...]] = {}
     for line in text.splitlines():
-        match = re.match(r"\|\s*(\d+)\s+(\d+)\s*\|\s*(\d+)\s*\|[^|]*\|\s*(\d+)\s*\|", line.strip())
+        match = re.match(
+            r"\|\s*([0-9]{1,9})\s+([0-9]{1,9})\s*\|\s*([0-9]{1,9})\s*\|[^|]*\|\s*([0-9]{1,9})\s*\|", line.strip()
+        )
         if match:
             place = int(match[1]), int(match[2])
             found[place] = (*found.get(place, ()), (int(match[3]), int(match[4]) * MIB))

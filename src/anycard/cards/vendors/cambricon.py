@@ -30,7 +30,7 @@ def _seen(host: Host) -> tuple[Seen, ...]:
         return ()
     if "CNMON" not in said.text:
         raise said.not_understood()
-    driver = smitable.banner(said.text, "CNMON")  # the tool has its driver's version
+    driver = smitable.banner(said.table, "CNMON")  # the tool has its driver's version
     return tuple(
         replace(
             seen,
@@ -38,5 +38,5 @@ def _seen(host: Host) -> tuple[Seen, ...]:
             driver=driver,
             device_nodes=(f"/dev/cambricon_dev{seen.index}", "/dev/cambricon_ctl"),
         )
-        for seen in smitable.rows(said.text)
+        for seen in smitable.rows(said.table)
     )

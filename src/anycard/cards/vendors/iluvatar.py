@@ -30,7 +30,7 @@ def _seen(host: Host) -> tuple[Seen, ...]:
         return ()
     if "IX-ML" not in said.text:
         raise said.not_understood()
-    driver, cuda = smitable.banner(said.text, "Driver Version"), smitable.banner(said.text, "CUDA Version")
+    driver, cuda = smitable.banner(said.table, "Driver Version"), smitable.banner(said.table, "CUDA Version")
     return tuple(
         replace(
             seen,
@@ -39,5 +39,5 @@ def _seen(host: Host) -> tuple[Seen, ...]:
             runtime=f"CUDA {cuda}" if cuda else None,
             device_nodes=(f"/dev/iluvatar{seen.index}", "/dev/itrctl"),
         )
-        for seen in smitable.rows(said.text)
+        for seen in smitable.rows(said.table)
     )

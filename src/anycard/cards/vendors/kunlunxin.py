@@ -32,7 +32,7 @@ def _seen(host: Host) -> tuple[Seen, ...]:
         if "Intel" in said.text:
             return ()
         raise said.not_understood()
-    driver, runtime = smitable.banner(said.text, "Driver Version"), smitable.banner(said.text, "XPU-RT Version")
+    driver, runtime = smitable.banner(said.table, "Driver Version"), smitable.banner(said.table, "XPU-RT Version")
     return tuple(
         replace(
             seen,
@@ -41,7 +41,7 @@ def _seen(host: Host) -> tuple[Seen, ...]:
             runtime=f"XPU-RT {runtime}" if runtime else None,
             device_nodes=(f"/dev/xpu{seen.index}", "/dev/xpuctrl"),
         )
-        for seen in _whole(smitable.rows(said.text))
+        for seen in _whole(smitable.rows(said.table))
     )
 
 
@@ -49,20 +49,19 @@ def _whole(rows: tuple[Seen, ...]) -> tuple[Seen, ...]:
     """Virtual functions (``P800 VF``) are left out beside the card that they are parts of: its memory would count twice. Their programs
     are the card's."""
     boards = {_board(seen) for seen in rows if not seen.model.endswith(" VF")}
-    parts = [seen for seen in rows if seen.model.endswith(" VF") and _board(seen) in boards]
+    whole: list[Seen] = []
+    running: dict[str, list[tuple[int, int | None]]] = {}  # of the parts, by their board
+    for seen in rows:
+        if seen.model.endswith(" VF") and _board(seen) in boards:
+            running.setdefault(_board(seen), []).extend(seen.processes or ())
+        else:
+            whole.append(seen)
     return tuple(
-        replace(
-            seen, processes=(*(seen.processes or ()), *_programs(seen, parts)) if seen.processes is not None else None
-        )
-        for seen in rows
-        if seen not in parts
+        seen
+        if seen.processes is None or seen.model.endswith(" VF")
+        else replace(seen, processes=(*seen.processes, *running.get(_board(seen), ())))
+        for seen in whole
     )
-
-
-def _programs(card: Seen, parts: list[Seen]) -> tuple[tuple[int, int | None], ...]:
-    if card.model.endswith(" VF"):
-        return ()
-    return tuple(one for part in parts if _board(part) == _board(card) for one in part.processes or ())
 
 
 def _board(seen: Seen) -> str:

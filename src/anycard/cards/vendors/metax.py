@@ -30,7 +30,10 @@ def _seen(host: Host) -> tuple[Seen, ...]:
         return ()
     if "MX-SMI" not in said.text:
         raise said.not_understood()
-    driver, maca = smitable.banner(said.text, "Kernel Mode Driver Version"), smitable.banner(said.text, "MACA Version")
+    driver, maca = (
+        smitable.banner(said.table, "Kernel Mode Driver Version"),
+        smitable.banner(said.table, "MACA Version"),
+    )
     return tuple(
         replace(
             seen,
@@ -39,5 +42,5 @@ def _seen(host: Host) -> tuple[Seen, ...]:
             runtime=f"MACA {maca}" if maca else None,
             device_nodes=("/dev/mxcd", *drm.nodes(host, seen.pci_address)),
         )
-        for seen in smitable.rows(said.text)
+        for seen in smitable.rows(said.table)
     )

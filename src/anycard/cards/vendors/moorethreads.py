@@ -15,8 +15,8 @@ from anycard.units import MIB
 VENDOR = "moorethreads"
 PCI_VENDOR = "1ed5"
 _CARD = re.compile(
-    r"^(?P<index>\d+)\s+(?P<name>[^|]*?)\s*\|\s*(?P<bus>[0-9a-fA-F:.]*)\s*\|\s*(?P<util>\S+)?"
-    r"(?:\s+(?P<used>\d+)\s*MiB\s*\(\s*(?P<total>\d+)\s*MiB\))?",
+    r"^(?P<index>[0-9]{1,4})[ \t]++(?P<name>[^|\n]*+)\|[ \t]*+(?P<bus>[0-9a-fA-F:.]*+)[ \t]*+\|[ \t]*+(?P<util>\S++)?"
+    r"(?:[ \t]++(?P<used>[0-9]{1,9})\s*MiB\s*\(\s*(?P<total>[0-9]{1,9})\s*MiB\))?",
     re.MULTILINE,
 )
 
@@ -35,15 +35,16 @@ def _seen(host: Host) -> tuple[Seen, ...]:
     said = ask_tool(host, VENDOR, ("mthreads-gmi",))
     if said is None:
         return ()
-    driver = re.search(r"Driver Version:\s*(\S+)", said.text)
-    cards = [match for match in _CARD.finditer(said.text) if match["bus"]]
+    text = said.table
+    driver = re.search(r"Driver Version:\s*(\S+)", text)
+    cards = [match for match in _CARD.finditer(text) if match["bus"]]
     if not cards and not driver:
         raise said.not_understood()
-    running = smitable.programs(said.text)
-    ends = [match.start() for match in cards[1:]] + [len(said.text)]
+    running = smitable.programs(text)
+    ends = [match.start() for match in cards[1:]] + [len(text)]
     return tuple(
         replace(
-            _card(host, match, said.text[match.end() : end], driver[1] if driver else None),
+            _card(host, match, text[match.end() : end], driver[1] if driver else None),
             processes=None if running is None else running.get(int(match["index"]), ()),
         )
         for match, end in zip(cards, ends, strict=False)
