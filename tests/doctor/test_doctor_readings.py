@@ -143,6 +143,21 @@ def test_out_of_memory_by_whose_memory_it_was(cli):
     assert "59 GiB by others" in json.dumps(told["findings"][0]["evidence"])
 
 
+def test_lanes_that_it_had_before(cli):
+    cli.describe(WELL)
+    card = f"nvidia:{cli.uuid}"
+    with cli.client() as client:
+        until(lambda: 16 in (client.readings(cards=[card], step=10)["cards"][0]["pcie_width"] or ()))
+        cli.describe(WELL.replace("pcie_width = 16", "pcie_width = 4"))
+        until(lambda: client.readings(cards=[card], step=1)["cards"][0]["pcie_width"][-1] == 4)
+    job = spins(cli, "narrow", 11)
+    cli.over(job)
+    cli.describe(WELL)
+    told = diagnosis(cli, job)
+    assert lead(told) == "gpu-poorly-seated"
+    assert "PCIe link x4 under load; it was x16 before this job" in told["findings"][0]["evidence"][0]
+
+
 def test_it_waits_for_the_cpu_again_and_again(cli):
     job = spins(cli, "starved", 300)
     beat = iter(range(1000))

@@ -66,8 +66,8 @@ class MeasuredCard:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """An attempt's cards. ``runs``: it still does; ``failed``: it ended before it could do what it was made for; ``waits``: a session,
-    which waits for a person. ``cpu_cores`` kept busy, the mean."""
+    """An attempt's cards. ``runs``: it still does; ``failed``: it ended before it could do what it was made for; ``waits``: a session
+    or a service, which waits for somebody. ``cpu_cores`` kept busy, the mean."""
 
     cards: Sequence[MeasuredCard]
     length_s: float

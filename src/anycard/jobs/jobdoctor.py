@@ -10,7 +10,7 @@ from typing import Any
 from anycard.host.clock import now
 from anycard.jobs.diagnosis import about_item
 from anycard.jobs.measuring import mark_lines, measured
-from anycard.jobs.readings import CardReadings
+from anycard.jobs.readings import KEPT_STEP_S, CardReadings
 from anycard.jobs.report.making import holds_of, seen_of
 from anycard.jobs.report.moments import Hold
 from anycard.jobs.service import Caller, Jobs, LastTry
@@ -54,7 +54,7 @@ async def _looked_at(
     span = await kept.span(cards=[*cards, CPU_VENDOR], since=began, until=ended, job=tried.job["id"])
     late = await kept.span(cards=cards, since=began, until=ended + _MARKS_S, step_s=_MONTH_S)
     month = await kept.span(cards=cards, since=began - _MONTH_S, until=began, step_s=_MONTH_S)
-    before = await kept.span(cards=cards, since=began - _BEFORE_S, until=began, step_s=_BEFORE_S / 10)
+    before = await kept.span(cards=cards, since=began - _BEFORE_S, until=began, step_s=KEPT_STEP_S)
     earlier: dict[str, list[Series]] = {}
     for series in (*month.cards, *before.cards):
         earlier.setdefault(series.card_id, []).append(series)
@@ -67,6 +67,6 @@ async def _looked_at(
         earlier,
         runs=runs,
         failed=not runs and not stopped and end != EndReason.SUCCEEDED,
-        waits=tried.job["kind"] == "session",
+        waits=tried.job["kind"] != "batch",
     )
     return mark_lines(late.marks, holds, stopped=stopped), asdict(told)
