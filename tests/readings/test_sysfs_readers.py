@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -210,6 +211,30 @@ def test_a_file_that_vanishes_is_one_unknown_value(host: Below, radeon: str) -> 
     host.put(f"{radeon}/hwmon/hwmon3/temp1_input", "hot as hell\n")
     reading = reader.look(at(1)).readings[0]
     assert (reading.utilisation, reading.temperature_c, reading.power_w) == (None, None, 203)
+
+
+def test_an_amd_card_says_why_it_is_slowed_down(host: Below, radeon: str) -> None:
+    file = host.root / radeon.lstrip("/") / "gpu_metrics"
+    file.write_bytes(struct.pack("<HBB108xQ", 120, 1, 3, 1 | 1 << 36))  # PPT0, TEMP_HOTSPOT
+    reader = SysfsReader("amd", host, sysfs.amd_cards)
+    assert reader.look(at(0)).readings[0].throttle_reasons == ("power-cap",)
+    host.put(f"{radeon}/hwmon/hwmon3/power1_average", "9000000\n")
+    assert reader.look(at(1)).readings[0].throttle_reasons == ()
+    file.unlink()
+    assert reader.look(at(2)).readings[0].throttle_reasons is None
+
+
+def test_a_card_that_is_pulled_out_is_a_gap_and_is_found_again_at_once(host: Below, radeon: str) -> None:
+    """Its folder goes, and when it is back its sensors have another number."""
+    reader = SysfsReader("amd", host, sysfs.amd_cards)
+    folder = host.root / radeon.lstrip("/")
+    assert len(reader.look(at(0)).readings) == 1
+    away = folder.rename(host.root / "away")
+    assert [reader.look(at(second)).readings for second in (1, 2)] == [(), ()]
+    away.rename(folder)
+    (folder / "hwmon" / "hwmon3").rename(folder / "hwmon" / "hwmon7")
+    (back,) = reader.look(at(3)).readings
+    assert (back.temperature_c, back.power_w) == (61, 203)
 
 
 def test_a_second_card_is_found_in_time(host: Below, radeon: str) -> None:

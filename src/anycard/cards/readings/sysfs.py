@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from anycard.cards import drm, pci
+from anycard.cards.readings import gpumetrics
+from anycard.cards.readings.gpumetrics import Throttling
 from anycard.cards.readings.shapes import CardUse, Look
 from anycard.cards.seen import number
 from anycard.cards.vendors import amd, intel
@@ -25,7 +27,8 @@ _GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}  # PCIe, by G
 @dataclass(frozen=True, slots=True)
 class _Card:
     """``files``: field of Reading -> (path, what its number is divided by). ``idle_ms`` counts milliseconds asleep within the running card,
-    ``energy`` microjoules: what moves of these becomes utilisation and power. ``kfd``: the number in AMD's files about programs."""
+    ``energy`` microjoules: what moves of these becomes utilisation and power. ``kfd``: the number in AMD's files about programs;
+    ``metrics``: the file that says why a card of AMD's is slowed down (``gpumetrics``)."""
 
     id: str
     folder: str
@@ -36,6 +39,7 @@ class _Card:
     energy: str | None = None
     errors: str | None = None
     kfd: str | None = None
+    metrics: str | None = None
 
 
 class SysfsReader:
@@ -50,11 +54,17 @@ class SysfsReader:
         self._cards: Sequence[_Card] = ()
         self._found_s = float("-inf")
         self._before: dict[str, tuple[float, float]] = {}  # path of a counter -> (boot second, value)
+        self._throttling: dict[str, Throttling] = {}  # by card
+        self._away: set[str] = set()  # folders of cards that were here
 
     def look(self, at: Instant) -> Look:
-        if at.boot_s - self._found_s >= _FIND_S:
-            self._cards, self._found_s = self._find(self._host), at.boot_s
-        readings = tuple(self._reading(card, at.boot_s) for card in self._cards)
+        came_back = any(self._host.exists(f"{folder}/driver") for folder in self._away)
+        if came_back or at.boot_s - self._found_s >= _FIND_S:
+            self._cards, self._found_s = self._find(self._host), at.boot_s  # its files may have other names than before
+            self._away.clear()
+        here = [card for card in self._cards if self._host.exists(card.folder)]
+        self._away |= {card.folder for card in self._cards} - {card.folder for card in here}
+        readings = tuple(self._reading(card, at.boot_s) for card in here)
         return Look(readings, self._uses())
 
     def close(self) -> None:
@@ -82,7 +92,7 @@ class SysfsReader:
             clock_mhz=values.get("clock_mhz"),
             memory_clock_mhz=values.get("memory_clock_mhz"),
             fan=values.get("fan"),
-            throttle_reasons=self._throttle(card),
+            throttle_reasons=self._throttle(card, values.get("power_w"), values.get("power_limit_w")),
             memory_utilisation=values.get("memory_utilisation"),
             pcie_generation=_GENERATIONS.get(values.get("pcie_generation") or 0.0),
             pcie_width=_whole(values.get("pcie_width")),
@@ -100,7 +110,11 @@ class SysfsReader:
             return None
         return (value - before[1]) / (boot_s - before[0])
 
-    def _throttle(self, card: _Card) -> tuple[str, ...] | None:
+    def _throttle(self, card: _Card, power_w: float | None, limit_w: float | None) -> tuple[str, ...] | None:
+        if card.metrics is not None:
+            share = power_w / limit_w if power_w is not None and limit_w else None
+            data = self._host.read(card.metrics, gpumetrics.FILE_BYTES).data
+            return self._throttling.setdefault(card.id, Throttling()).reasons(data, share)
         if not card.throttle:
             return None
         return tuple(
@@ -169,13 +183,14 @@ def _amd_card(host: Host, device: pci.PciDevice, kfd: str | None) -> _Card:
             "memory_clock_mhz": (f"{sensors}/freq2_input", 1e6),
             "fan": (f"{sensors}/pwm1", 255.0),
         }
-    errors = f"{folder}/ras/umc_err_count"
+    errors, metrics = f"{folder}/ras/umc_err_count", f"{folder}/gpu_metrics"
     return _Card(
         id=seen.card_id(amd.VENDOR),
         folder=folder,
         memory_total_bytes=seen.memory_bytes,
         files=files,
         errors=errors if host.exists(errors) else None,
+        metrics=metrics if host.exists(metrics) else None,
         kfd=kfd,
     )
 
