@@ -18,6 +18,7 @@ _MOUNTINFO = "/proc/self/mountinfo"
 _LEAST_QUOTA_US = (
     100_000  # one CPU: a fraction is a share of it, and throttling small jobs for most of each period serves nobody
 )
+_OPEN = 0o755  # of groups, as every other control group is
 _SHARES_A_CPU = 1024  # version 1; from 2 to 262144
 _WEIGHT_A_CPU = 100  # version 2; from 1 to 10000
 
@@ -56,9 +57,11 @@ class Group:
             self.oom_file = folder + ("/memory.events" if version == 2 else "/memory.oom_control")
 
     def pids(self) -> set[int]:
+        """Those in the groups a program made below ours too: it may do that wherever it runs as our own user."""
         found: set[int] = set()
         for folder in self.folders:
-            found.update(int(pid) for pid in _read(folder + "/cgroup.procs").split())
+            for path in _tree(folder):
+                found.update(int(pid) for pid in _read(path + "/cgroup.procs").split())
         return found
 
     def oom_kills(self) -> int:
@@ -254,6 +257,7 @@ def _first_place(parents: list[str], name: str, version: int, controllers: set[s
             if version == 2:
                 _spread(parent, controllers)
             os.makedirs(folder, exist_ok=True)
+            os.chmod(folder, _OPEN)
             if version == 2:
                 _spread(folder, controllers)
             os.makedirs(trial, exist_ok=True)
@@ -285,23 +289,31 @@ def _can_enter(folder: str) -> bool:
 
 
 def _make(folder: str) -> None:
-    """The place above it is removed when a supervisor leaves, so it may have to be made again."""
+    """Readable for all, whatever our umask: programs ask their own group what they may use (JVM, Go, many a thread pool). The place
+    above it is removed when a supervisor leaves, so it may have to be made again."""
     try:
         os.mkdir(folder)
     except FileExistsError:
         return
     except FileNotFoundError:
         os.makedirs(folder, exist_ok=True)
+        os.chmod(os.path.dirname(folder), _OPEN)
+    os.chmod(folder, _OPEN)
 
 
 def _remove(folder: str) -> bool:
     """Removes a group and the groups a program made below it, however deep. False while anything is in them."""
     if _is_removed(folder):
         return True
+    return not [path for path in reversed(_tree(folder)) if not _is_removed(path)]
+
+
+def _tree(folder: str) -> list[str]:
+    """The folder and all below it, parents before what is below them."""
     folders = [folder]
-    for path in folders:  # grows as it goes, parents before what is below them
+    for path in folders:  # grows as it goes
         folders += _folders_in(path)
-    return not [path for path in reversed(folders) if not _is_removed(path)]
+    return folders
 
 
 def _is_removed(folder: str) -> bool:

@@ -30,7 +30,18 @@ _IGNORED = [
 ]
 _LOG_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
 _SHELLS_OWN = frozenset({"IFS", "OPTIND", "PPID", "LINENO"})
+_OOM_SCORE = "/proc/self/oom_score_adj"
 _STEPS = ("group", "user", "output", "log", "shell")  # of _become_shim, as codes of a start failure
+
+
+def _unshield() -> list[str]:
+    """Files into which a shim writes "0" like those of its control groups. A service that the kernel shall spare when memory runs out
+    (OOMScoreAdjust below 0 in its unit, for the queue's sake) hands that on; what it runs is to be taken as any other program."""
+    try:
+        with open(_OOM_SCORE, encoding="ascii") as file:
+            return [_OOM_SCORE] if int(file.read()) < 0 else []
+    except (OSError, ValueError):
+        return []  # not Linux
 
 
 class SpawnError(Exception):
@@ -52,6 +63,7 @@ def _script(name: str) -> str:
 
 
 _SHIM = _script("shim.sh")
+_UNSHIELD = _unshield()
 
 
 def spawn(
@@ -60,6 +72,7 @@ def spawn(
     """Makes the folders and starts the shim; its pid. SpawnError says what went wrong."""
     uid = spec["uid"]
     stem = spec["stem"]
+    entrances = [*entrances, *_UNSHIELD]
     try:
         user = None if uid is None else _user(uid, spec["gid"])
         if user is None or uid is None:
