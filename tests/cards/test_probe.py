@@ -117,6 +117,8 @@ def test_the_json_of_a_card_has_its_documented_keys() -> None:
         "vendor",
         "model",
         "index",
+        "part_of",
+        "divided",
         "uuid",
         "pci_address",
         "memory_bytes",

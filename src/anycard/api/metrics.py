@@ -123,8 +123,9 @@ def _counter(name: str, says: str, *labels: str) -> CounterMetricFamily:
 
 def _cards(moment: Now) -> Iterator[Metric]:
     about = _gauge(
-        "card_info", "What the card is; 1", "card", "vendor", "model", "index", "pci_address", "driver", "architecture"
-    )
+        "card_info", "What the card is; 1", "card", "vendor", "model", "index", "pci_address", "driver", "architecture",
+        "part_of",
+    )  # fmt: skip
     health = _gauge("card_health", "What is seen of the card: 1 at the health that holds", "card", "health")
     held = _gauge("card_held", "1: an attempt of anycard's holds it", "card")
     free = _gauge("card_free", "1: a job could have it now", "card")
@@ -140,6 +141,7 @@ def _cards(moment: Now) -> Iterator[Metric]:
                 card.pci_address or "",
                 card.driver or "",
                 card.architecture or "",
+                card.part_of or "",
             ],
             1,
         )

@@ -96,13 +96,14 @@ def join(host: Host, cards: Sequence[Card], problems: Sequence[Problem]) -> tupl
                 card = replace(card, health=health, health_reason=reason)
         joined.append(card)
     # Vendors whose cards could not all be told apart by address (a tool that prints none): nothing is added beside them.
-    vague = {card.vendor for card in cards if card.is_accelerator and card.pci_address is None}
+    whole = [card for card in cards if card.part_of is None]
+    vague = {card.vendor for card in whole if card.is_accelerator and card.pci_address is None}
     count: dict[str, int] = {}
     for address, device in devices.items():
         maker = _maker(device)
         if address in answered or maker is None or maker.vendor in vague:
             continue
-        at = count[maker.vendor] = count.get(maker.vendor, sum(card.vendor == maker.vendor for card in cards) - 1) + 1
+        at = count[maker.vendor] = count.get(maker.vendor, sum(card.vendor == maker.vendor for card in whole) - 1) + 1
         health, reason = _silent(device, faults)
         joined.append(
             Card(

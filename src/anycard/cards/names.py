@@ -1,5 +1,7 @@
 """What a job may call a card. Names are compared whole: ``A800-SXM4`` is no ``M4``, ``A100`` no ``A10``, ``RTX 4070 Ti`` no ``RTX 4070``.
 
+A MIG instance has names of its own, and none of its whole card's but the maker's: ``1g.10gb``, ``MIG-1g.10gb``, ``A100-1g.10gb``, ``MIG``.
+
 ``NVIDIA A100-SXM4-80GB`` may be called A100, A100-80GB, A100-SXM4, A100-SXM, A100-SXM4-80GB, nvidia-A100 and so on; ``NVIDIA GeForce
 RTX 4090`` RTX4090, RTX-4090, "RTX 4090", 4090. Case does not matter.
 """
@@ -11,6 +13,7 @@ import re
 from collections.abc import Iterator
 from itertools import combinations, pairwise, product
 
+from anycard.cards.mig import split_model
 from anycard.model.card import Card
 
 # Words of a model that do not tell one model from another: a name may leave them out.
@@ -29,7 +32,20 @@ _SIZES_GB = (2, 3, 4, 6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 72, 80, 94, 
 
 def names(card: Card) -> frozenset[str]:
     """Every name of the card, lower case: of its vendor, its model and its memory, in each spelling."""
+    if card.part_of is not None:
+        return _instance_names(card.vendor, card.model)
     return _names(card.vendor, card.model, card.memory_bytes)
+
+
+@functools.lru_cache(maxsize=256)
+def _instance_names(vendor: str, model: str) -> frozenset[str]:
+    found = {vendor.lower(), model.lower(), "mig"}
+    whole, profile = split_model(model)
+    if profile is not None:
+        of = ("mig", *_names(vendor, whole, None))
+        for word in {profile.lower(), profile.lower().replace("+", ".")}:  # 1g.10gb+me: Kubernetes writes 1g.10gb.me
+            found |= {word, *(f"{name}{join}{word}" for name in of for join in "- ")}
+    return frozenset(found)
 
 
 @functools.lru_cache(maxsize=256)

@@ -81,7 +81,8 @@ def probe(
         cards += [
             replace(card, health=Health.UNREACHABLE, health_reason=problem.reason, processes=None) for card in before
         ]
-    here = tuple(_with_access(host, card) for card in bus.join(host, cards, problems))
+    joined = _as_their_whole(bus.join(host, cards, problems))
+    here = tuple(_with_access(host, card) for card in joined)
     return Inventory(here, tuple(problems), bus.others(host), _links(host, here, previous, deadline))
 
 
@@ -106,8 +107,13 @@ def _links(host: Host, cards: tuple[Card, ...], previous: Inventory | None, dead
         return previous.links if previous else ()
 
 
+def is_destroyed(card: Card) -> bool:
+    """Whether it is a MIG instance that is no more. It is listed until whoever keeps the inventory leaves it out."""
+    return card.health_reason is not None and card.health_reason.msgid == _DESTROYED
+
+
 def _ends(cards: tuple[Card, ...]) -> frozenset[tuple[str, str | None]]:
-    return frozenset((card.id, card.pci_address) for card in cards if card.is_accelerator)
+    return frozenset((card.id, card.pci_address) for card in cards if card.is_accelerator and card.part_of is None)
 
 
 _LINKS_S = 0.5  # at least, also when a vendor used up the time
@@ -118,6 +124,9 @@ _HUNG_MEND = N_(
 _BROKEN = N_("Asking for {vendor} cards failed: {error}")
 _GONE = N_(
     "This card was here before, and the driver no longer lists it. If it was not removed, restart the machine and check its seating."
+)
+_DESTROYED = N_(
+    "This MIG instance was destroyed, or MIG mode was switched off: the driver no longer lists it on its card."
 )
 _calls: WeakKeyDictionary[Host, dict[str, Future[Any]]] = WeakKeyDictionary()
 _calls_lock = threading.Lock()
@@ -149,16 +158,17 @@ def _run(call: Future[Any], host: Host, function: Callable[[Host], object]) -> N
 
 def _joined(found: tuple[Card, ...], before: tuple[Card, ...]) -> list[Card]:
     """What was found, joined with what was known: a card too sick to say who it is takes its identity from the one that had its index
-    before, and a card that is no longer listed stays, as ``not-found``."""
+    before, and a card that is no longer listed stays, as ``not-found``. A MIG instance that its card, which is well, does not list is
+    ``lost``: there the driver's word is proof."""
     listed = {card.id for card in found}
     here = {
         card.pci_address for card in found if card.pci_address
     }  # also under another id: its driver was loaded since
-    missing = {card.index: card for card in before if card.id not in listed and card.pci_address not in here}
+    missing = {_place(card): card for card in before if card.id not in listed and card.pci_address not in here}
     joined = []
     for card in found:
-        if card.uuid is None and card.pci_address is None and card.index in missing and card.is_accelerator:
-            known = missing.pop(card.index)
+        if card.uuid is None and card.pci_address is None and _place(card) in missing and card.is_accelerator:
+            known = missing.pop(_place(card))
             card = replace(known, health=card.health, health_reason=card.health_reason, processes=card.processes)
         elif card.health is not Health.OK:
             known = next((other for other in before if other.id == card.id), card)
@@ -168,7 +178,28 @@ def _joined(found: tuple[Card, ...], before: tuple[Card, ...]) -> list[Card]:
                 architecture=card.architecture or known.architecture,
             )
         joined.append(card)
-    joined += [
-        replace(card, health=Health.NOT_FOUND, health_reason=Text(_GONE), processes=None) for card in missing.values()
+    well = {card.id for card in found if card.health is Health.OK}
+    for card in missing.values():
+        health, why = (Health.LOST, _DESTROYED) if card.part_of in well else (Health.NOT_FOUND, _GONE)
+        joined.append(replace(card, health=health, health_reason=Text(why), processes=None))
+    indexes = {card.id: card.index for card in joined if card.part_of is None}
+    return sorted(
+        joined,
+        key=lambda card: (indexes.get(card.part_of or card.id, card.index), card.part_of is not None, card.index),
+    )
+
+
+def _place(card: Card) -> tuple[str | None, int]:
+    """An instance's index counts within its whole card."""
+    return card.part_of, card.index
+
+
+def _as_their_whole(cards: tuple[Card, ...]) -> list[Card]:
+    """What ails a whole card ails its instances."""
+    sick = {card.id: card for card in cards if card.health is not Health.OK}
+    return [
+        replace(card, health=whole.health, health_reason=whole.health_reason)
+        if (whole := sick.get(card.part_of or ""))
+        else card
+        for card in cards
     ]
-    return sorted(joined, key=lambda card: card.index)

@@ -43,8 +43,9 @@ _FABRICS = {"nvidia": "NV", "amd": "XGMI", "hygon": "XGMI", "ascend": "HCCS"}
 
 
 def links(host: Host, cards: Sequence[Card]) -> tuple[Link, ...]:
-    """One link for each two accelerators, by id, ``a < b``."""
-    held = [card for card in cards if card.is_accelerator]
+    """One link for each two accelerators, by id, ``a < b``. Instances have none: they cannot reach each other, and their whole card is
+    there."""
+    held = [card for card in cards if card.is_accelerator and card.part_of is None]
     if len(held) < 2:
         return ()
     found: _Found = {}

@@ -21,6 +21,8 @@ def card_json(card: Card) -> dict[str, Any]:
         "vendor": card.vendor,
         "model": card.model,
         "index": card.index,
+        "part_of": card.part_of,
+        "divided": card.divided,
         "uuid": card.uuid,
         "pci_address": card.pci_address,
         "memory_bytes": card.memory_bytes,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from anycard.api.client import Json
+from anycard.cards.mig import why_divided
 from anycard.cli.output import safe, sentence
 from anycard.cli.tables import table
 from anycard.i18n import _, words
@@ -16,23 +17,36 @@ def card_head() -> list[str]:
     return [_("CARD"), _("MODEL"), _("MEMORY"), _("HEALTH"), _("HELD BY"), _("WHY")]
 
 
-def card_row(card: Json) -> list[str]:
-    """One card: what it is, how it is, who holds it, and why it is not free or not well."""
+def card_row(card: Json, cards: Sequence[Json]) -> list[str]:
+    """One of ``cards``: what it is, how it is, who holds it, and why it is not free or not well. A MIG instance stands under its card."""
     health = str(card.get("health") or "")
     cores = card.get("cores")
     size = format_bytes(card.get("memory_bytes"))
     return [
-        safe(card["id"]),
+        ("  " if card.get("part_of") else "") + safe(card["id"]),
         safe(card["model"]),
         _("{cores} cores, {size}", cores=f"{cores:g}", size=size) if cores else size,
         words.health(health),
         _holder(card),
-        _why(card),
+        _why(card, cards),
     ]
 
 
 def card_rows(cards: Sequence[Json]) -> list[list[str]]:
-    return [card_row(card) for card in cards]
+    return [card_row(card, cards) for card in cards]
+
+
+def short_name(card: Json, cards: Sequence[Json]) -> str:
+    """``nvidia0``; of a MIG instance ``nvidia0:1``."""
+    return f"{safe(card['vendor'])}{number_of(card, cards)}"
+
+
+def number_of(card: Json, cards: Sequence[Json]) -> str:
+    """``0``; of a MIG instance ``0:1``."""
+    if not card.get("part_of"):
+        return str(card["index"])
+    whole = next((other["index"] for other in cards if other["id"] == card["part_of"]), "?")
+    return f"{whole}:{card['index']}"
 
 
 def _holder(card: Json) -> str:
@@ -42,11 +56,14 @@ def _holder(card: Json) -> str:
     return " ".join(f"{safe(process.get('command') or '?')}({process['pid']})" for process in processes)
 
 
-def _why(card: Json) -> str:
+def _why(card: Json, cards: Sequence[Json]) -> str:
     if card.get("health_reason_msgid"):
         return sentence(card["health_reason_msgid"], card.get("health_reason_params"))
     if card.get("not_free_because_msgid"):
         return sentence(card["not_free_because_msgid"], card.get("not_free_because_params"))
+    if card.get("divided"):  # no daemon has said so
+        why = why_divided(card["index"], [other["model"] for other in cards if other.get("part_of") == card["id"]])
+        return sentence(why.msgid, why.params)
     return ""
 
 
@@ -66,11 +83,11 @@ def other_line(device: Json) -> str:
 
 def topology_lines(cards: Sequence[Json], links: Sequence[Json]) -> list[str]:
     """The matrix that people know from ``nvidia-smi topo -m``, and what its letters mean."""
-    held = [card for card in cards if card["accelerator"]]
+    held = [card for card in cards if card["accelerator"] and not card.get("part_of")]
     if len(held) < 2:
         return [_("There are no two accelerators here.")]
     between = {frozenset((link["a"], link["b"])): str(link["letters"]) for link in links}
-    names = [f"{safe(card['vendor'])}{card['index']}" for card in held]
+    names = [short_name(card, cards) for card in held]
     rows = [
         [
             name,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from anycard.api.client import Json
+from anycard.cli.cardtable import number_of
 from anycard.cli.output import safe
 from anycard.units import MIB
 
@@ -46,7 +47,7 @@ def csv_lines(cards: Sequence[Json], seen: Json, *, named: bool) -> Iterator[str
     for at, number, place in sorted(moments):
         series = chosen[number]
         card = known.get(series["card"])
-        told = [_timestamp(at), *_who(series["card"], card)]
+        told = [_timestamp(at), *_who(series["card"], card, cards)]
         for column, write in _COLUMNS.values():
             values = series.get(column)
             value = values[place] if values is not None else None
@@ -54,10 +55,10 @@ def csv_lines(cards: Sequence[Json], seen: Json, *, named: bool) -> Iterator[str
         yield ", ".join(told)
 
 
-def _who(card_id: str, card: Json | None) -> tuple[str, str, str]:
+def _who(card_id: str, card: Json | None, cards: Sequence[Json]) -> tuple[str, str, str]:
     if card is None:  # it is gone since
         return _ABSENT, _ABSENT, _plain(card_id)
-    return str(card["index"]), _plain(card["model"]), _plain(card["uuid"] or card_id)
+    return number_of(card, cards), _plain(card["model"]), _plain(card["uuid"] or card_id)
 
 
 def _plain(text: str) -> str:

@@ -19,8 +19,8 @@ _USUAL = ("RTX 3060 12GB", "RTX 4090", "L40S", "A100 80GB", "H100 SXM")
 
 
 def local_specs() -> list[tuple[CardSpec, int]]:
-    """Accelerators of this machine that work, as specs, with how many of each; memory as the driver says it. Cards that we do not know by
-    name keep their memory and have no speed."""
+    """Accelerators of this machine that work and that a program can be given, as specs, with how many of each; memory as the driver says
+    it. Cards that we do not know by name keep their memory and have no speed."""
     from anycard.cards.probe import probe
     from anycard.host.live import LiveHost
     from anycard.jobs.places import spec_of
@@ -28,7 +28,7 @@ def local_specs() -> list[tuple[CardSpec, int]]:
 
     counted: dict[CardSpec, int] = {}
     for card in probe(LiveHost()).cards:
-        if card.is_accelerator and card.health is Health.OK:
+        if card.is_grantable and card.health is Health.OK:
             spec = spec_of(card)
             counted[spec] = counted.get(spec, 0) + 1
     return list(counted.items())

@@ -9,6 +9,7 @@ from contextlib import suppress
 from datetime import datetime
 
 from anycard.api.client import Client, Json
+from anycard.cli.cardtable import short_name
 from anycard.cli.output import line, safe, say, sentence
 from anycard.cli.tables import table, width
 from anycard.i18n import _
@@ -126,7 +127,7 @@ def rows(cards: Sequence[Json], tick: Json) -> list[list[str]]:
     for use in tick["uses"]:
         uses.setdefault(use["card"], []).append(use)
     return [
-        _row(card, reading, uses.get(card["id"], []))
+        _row(card, cards, reading, uses.get(card["id"], []))
         for card, reading in zip(cards, _by_card(cards, tick), strict=True)
     ]
 
@@ -136,8 +137,8 @@ def _by_card(cards: Sequence[Json], tick: Json) -> list[Json | None]:
     return [readings.get(card["id"]) for card in cards]
 
 
-def _row(card: Json, reading: Json | None, uses: Sequence[Json]) -> list[str]:
-    name = card["id"] if card["id"] == card["vendor"] else f"{card['vendor']}{card['index']}"
+def _row(card: Json, cards: Sequence[Json], reading: Json | None, uses: Sequence[Json]) -> list[str]:
+    name = card["id"] if card["id"] == card["vendor"] else short_name(card, cards)
     if reading is None:
         health = "" if card["health"] == "ok" else safe(card["health"])
         return [safe(name), safe(card["model"]), "?", "?", "?", "?", "?", health, ""]

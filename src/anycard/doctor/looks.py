@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from anycard.host.host import NOT_RECORDED, Host, NodeStat
+from anycard.host.libraries.nvml import PROCESS_LISTS, is_divided
 from anycard.host.probes import ENVIRON
 from anycard.model.card import Card
 
@@ -47,7 +48,10 @@ def nvml_lines(host: Host) -> Iterator[str]:
     if driver:
         yield f"Driver Version: {driver}"
     for card in seen.get("cards", ()):
-        errors = {answer["error"] for answer in card.values() if isinstance(answer, dict) and "error" in answer}
+        # Of a card in MIG mode the sums over all instances are root's to see: a refusal is no fault.
+        refusable = ("memory", *PROCESS_LISTS) if is_divided(card) else ()
+        answers = [answer for name, answer in card.items() if isinstance(answer, dict) and name not in refusable]
+        errors = {answer["error"] for answer in answers if "error" in answer}
         for error in sorted(errors & {"GPU_IS_LOST", "RESET_REQUIRED", "OPERATING_SYSTEM", "NO_PERMISSION"}):
             yield f"GPU {card['index']}: {_NVML_SAYS[error]}"
 
@@ -64,7 +68,7 @@ def environment_lines(host: Host, cards: Sequence[Card]) -> Iterator[str]:
     for name in ENVIRON:
         if name in host.environ and name not in ("PATH", "PYTHONPATH"):
             yield f"{name}={host.environ[name]}"
-    nvidia = [card for card in cards if card.vendor == "nvidia"]
+    nvidia = [card for card in cards if card.vendor == "nvidia" and card.part_of is None]
     shown = host.environ.get("CUDA_VISIBLE_DEVICES", "")
     first = shown.split(",")[0].strip()
     # CUDA reads the list up to the first entry that names nothing. Source: CUDA programming guide, CUDA_VISIBLE_DEVICES.

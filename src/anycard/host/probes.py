@@ -27,6 +27,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("nvidia-smi", "topo", "-m"),
     ("nvidia-smi", "--query-gpu=index,uuid,name,pci.bus_id,memory.total,memory.used,driver_version,compute_cap,utilization.gpu,"
      "temperature.gpu,power.draw,enforced.power.limit,clocks.sm,clocks.mem,fan.speed", "--format=csv,noheader,nounits"),
+    ("nvidia-smi", "--query-gpu=index,mig.mode.current", "--format=csv,noheader"),
     ("nvcc", "--version"),
     # AMD, Hygon
     ("rocm-smi", "--json", "--showproductname", "--showdriverversion", "--showmeminfo", "vram", "--showbus", "--showuniqueid", "--showuse",
@@ -144,6 +145,14 @@ def _look_at_numa(host: RecordingHost) -> None:
 def _look_at_nvidia_proc(host: RecordingHost) -> None:
     for address in host.list_folder("/proc/driver/nvidia/gpus") or ():
         host.read(f"/proc/driver/nvidia/gpus/{address}/information")
+    capabilities = "/proc/driver/nvidia/capabilities"
+    for card in host.list_folder(capabilities) or ():
+        for gpu_instance in host.list_folder(f"{capabilities}/{card}/mig") or ():
+            folder = f"{capabilities}/{card}/mig/{gpu_instance}"
+            host.read(f"{folder}/access")
+            for compute_instance in host.list_folder(folder) or ():
+                if compute_instance.startswith("ci"):
+                    host.read(f"{folder}/{compute_instance}/access")
 
 
 def _look_at_drm(host: RecordingHost) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from anycard.cards.mig import split_model, why_divided
 from anycard.cards.names import names
 from anycard.jobs.board import Board
 from anycard.model.card import Card, Health
@@ -23,8 +24,25 @@ def host_state(board: Board, cards: Collection[Card], *, ours: Collection[int], 
     for card in cards:
         if card.is_accelerator:
             why = _why_not(card, granted.get(card.id), ours, locked.get(card.id))
-            states.append(CardState(card.id, card.vendor, card.model, names(card), card.memory_bytes, why is None, why))
+            if why is None and card.divided:
+                why = why_divided(card.index, [other.model for other in cards if other.part_of == card.id])
+            states.append(_state(card, why))
     return HostState(total_cpus, total_cpus - cpus, total_memory, total_memory - memory, tuple(states))
+
+
+def _state(card: Card, why: Text | None) -> CardState:
+    return CardState(
+        card.id,
+        card.vendor,
+        card.model,
+        names(card),
+        card.memory_bytes,
+        free=why is None,
+        why=why,
+        divided=card.divided,
+        part_of=card.part_of,
+        profile=split_model(card.model)[1] if card.part_of else None,
+    )
 
 
 def _why_not(card: Card, attempt: int | None, ours: Collection[int], locked: str | None) -> Text | None:

@@ -114,8 +114,9 @@ def work_of_model(
 
 
 def spec_of(card: Card) -> CardSpec:
-    """A card of a host as a spec; memory as the driver says it. One that we do not know by name keeps its memory and has no speed."""
-    known = find_card(card.model, card_specs())
+    """A card of a host as a spec; memory as the driver says it. One that we do not know by name keeps its memory and has no speed, as does
+    a MIG instance: the table's figures are the whole card's."""
+    known = find_card(card.model, card_specs()) if card.part_of is None else None
     if known is None:
         return CardSpec(card.vendor, card.model, card.memory_bytes, source="the driver")
     if card.memory_bytes is None:

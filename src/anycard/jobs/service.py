@@ -154,8 +154,8 @@ class Jobs:
             raise UsageError(why.msgid, hint="`anycard cards` lists what this machine has", **why.params)
 
     def _cards(self) -> tuple[tuple[str, int | None], ...]:
-        """Models and memory of the accelerators here, one of each kind."""
-        found = ((card.model, card.memory_bytes) for card in self._dispatcher.machine.cards if card.is_accelerator)
+        """Models and memory of the accelerators that a job can be given here, one of each kind."""
+        found = ((card.model, card.memory_bytes) for card in self._dispatcher.machine.cards if card.is_grantable)
         return tuple(dict.fromkeys(found))
 
     async def _check_fit(self, spec: JobSpec) -> dict[str, Any] | None:

@@ -6,11 +6,12 @@ import asyncio
 import logging
 import os
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 
 import psutil
 
-from anycard.cards.probe import Inventory, probe
+from anycard.cards.probe import Inventory, is_destroyed, probe
 from anycard.config import Paths
 from anycard.errors import UsageError
 from anycard.host.host import Host
@@ -36,6 +37,7 @@ DISK_WATCH_S = 2.0
 ENGINE_WATCH_S = 2.0
 IDLE_CPU_SHARE = 0.02  # of one core: a sleeping Python with a heartbeat thread stays below
 IDLE_CARD_UTILISATION = 0.01
+DESTROYED_LOOKS = 5  # a MIG instance that is no more stays listed until the job on it has long been moved
 
 
 class Upkeep:
@@ -69,6 +71,8 @@ class Upkeep:
         self.inventory = _with_cpu(found)
         for card in self.cards:
             self._lost_twice[card.id] = self._lost_twice.get(card.id, 0) + 1 if card.health is Health.LOST else 0
+        kept = [card for card in self.cards if not is_destroyed(card) or self._lost_twice[card.id] < DESTROYED_LOOKS]
+        self.inventory = replace(self.inventory, cards=tuple(kept))
         return before.cards != self.inventory.cards
 
     # ---- cards ------------------------------------------------------------------------------------------------------------

@@ -52,12 +52,17 @@ class Card:
 
     ``id`` outlives restarts and re-enumeration: ``VENDOR:UUID``, else ``VENDOR:PCI-ADDRESS``, ``cpu`` for the CPU.
     ``index`` is the vendor's own number today and may change.
+
+    ``divided``: it is in MIG mode, so that programs can use it through its instances alone. An instance is a card of its own with the id
+    of its whole card in ``part_of``; its ``index`` counts within that card, and it has no address of its own.
     """
 
     id: str
     vendor: str
     model: str
     index: int = 0
+    part_of: str | None = None
+    divided: bool = False
     uuid: str | None = None
     pci_address: str | None = None  # 0000:65:00.0, lower case, four-digit domain
     memory_bytes: int | None = None
@@ -75,6 +80,11 @@ class Card:
     @property
     def is_accelerator(self) -> bool:
         return self.vendor != CPU_VENDOR
+
+    @property
+    def is_grantable(self) -> bool:
+        """Whether programs can use it at all: an accelerator that is not divided."""
+        return self.is_accelerator and not self.divided
 
 
 @dataclass(frozen=True, slots=True)

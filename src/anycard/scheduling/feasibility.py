@@ -30,11 +30,18 @@ class Candidates:
 
 def matches(card: CardState, demand: Demand) -> bool:
     """A name must equal one of the card's names (no part of one); a card of unknown memory is not known to be large enough. The CPU is
-    never one of the cards asked for."""
-    if card.vendor == CPU_VENDOR:
+    never one of the cards asked for. A divided card is had through its instances, and of these a program can use one: a demand of several
+    cards gets whole ones."""
+    if card.vendor == CPU_VENDOR or card.divided or (card.part_of is not None and demand.card_count > 1):
         return False
-    if demand.card is not None and demand.card.lower() not in card.names:
-        return False
+    return _is_called(card, demand) and _is_large_enough(card, demand)
+
+
+def _is_called(card: CardState, demand: Demand) -> bool:
+    return demand.card is None or demand.card.lower() in card.names
+
+
+def _is_large_enough(card: CardState, demand: Demand) -> bool:
     if demand.card_memory_bytes is None:
         return True
     return card.memory_bytes is not None and card.memory_bytes >= demand.card_memory_bytes
@@ -80,7 +87,7 @@ def _never(demand: Demand, host: HostState) -> Text | None:
 
 def _never_cards(demand: Demand, cards: Sequence[CardState]) -> Text:
     accelerators = [card for card in cards if card.vendor != CPU_VENDOR]
-    named = [card for card in accelerators if demand.card is None or demand.card.lower() in card.names]
+    named = [card for card in accelerators if _is_called(card, demand)]
     if demand.card is None and not accelerators:
         return reasons.no_accelerator(demand.card_count)
     if demand.card is not None and not named:
@@ -89,6 +96,12 @@ def _never_cards(demand: Demand, cards: Sequence[CardState]) -> Text:
     if len(adequate) >= demand.card_count:
         vendors = [card.vendor for card in adequate]
         return reasons.never_one_vendor(demand, max(vendors.count(vendor) for vendor in vendors))
+    would_do = [card for card in named if card not in adequate and _is_large_enough(card, demand)]
+    if any(card.part_of is not None for card in would_do):
+        return reasons.never_several_instances(demand, len(adequate))
+    if divided := {card.id for card in would_do if card.divided}:
+        profiles = {card.profile or card.model for card in cards if card.part_of in divided}
+        return reasons.never_divided(demand, len(adequate), tuple(sorted(profiles)))
     return reasons.never_enough_cards(demand, len(adequate))
 
 

@@ -12,7 +12,8 @@ from anycard.model.text import Text
 @dataclass(frozen=True, slots=True)
 class CardState:
     """A card as the planner sees it. ``names`` are what a job may call it, lower case (model, vendor, spellings). ``free`` False: ``why``
-    says so (granted, in use by a program anycard did not start, out of service)."""
+    says so (granted, in use by a program anycard did not start, out of service). ``divided``: usable only through its instances, which are
+    cards too, ``part_of`` it, each called by its ``profile`` (``1g.10gb``)."""
 
     id: str
     vendor: str
@@ -21,6 +22,9 @@ class CardState:
     memory_bytes: int | None
     free: bool
     why: Text | None = None
+    divided: bool = False
+    part_of: str | None = None
+    profile: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,6 +129,43 @@ def never_one_vendor(demand: Demand, total: int) -> Text:
     )
 
 
+def never_several_instances(demand: Demand, total: int) -> Text:
+    params: dict[str, Param] = {"need": demand.card_count, "total": total, "card": demand.card or ""}
+    if demand.card is None:
+        return Text(
+            "{need} cards asked, this machine has {total} and MIG instances, of which a program can use one at a time",
+            params,
+        )
+    return Text(
+        "{need} {card} asked, this machine has {total} and MIG instances, of which a program can use one at a time",
+        params,
+    )
+
+
+def never_divided(demand: Demand, total: int, profiles: tuple[str, ...]) -> Text:
+    """What is asked would be there if it were not in MIG mode."""
+    params: dict[str, Param] = {
+        "need": demand.card_count,
+        "total": total,
+        "card": demand.card or "",
+        "instances": ", ".join(profiles),
+    }
+    if not profiles:
+        return Text(
+            "{need} asked, this machine has {total}: the rest is in MIG mode without an instance; `anycard cards` says how to make one",
+            params,
+        )
+    if demand.card is None:
+        return Text(
+            "{need} cards asked, this machine has {total} that fit and are not divided; ask for a MIG instance by its name: {instances}",
+            params,
+        )
+    return Text(
+        "{need} {card} asked, this machine has {total} that fit and are not divided; ask for a MIG instance by its name: {instances}",
+        params,
+    )
+
+
 def unknown_card(card: str, models: tuple[str, ...]) -> Text:
     if not models:
         return Text("no card here is called {card}: this machine has no accelerator", {"card": card})

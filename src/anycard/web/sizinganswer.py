@@ -203,7 +203,7 @@ def _answer(asked: Asked, model: Model, host: Sequence[Card], who: Visit) -> Ans
 def _owned(host: Sequence[Card]) -> list[tuple[CardSpec, int]]:
     counted: dict[CardSpec, int] = {}
     for card in host:
-        if card.is_accelerator:
+        if card.is_grantable:
             spec = spec_of(card)
             counted[spec] = counted.get(spec, 0) + 1
     return list(counted.items())

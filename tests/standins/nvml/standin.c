@@ -17,9 +17,11 @@
 #define MAX_PROCESSES 32
 #define MAX_FAULTS 16
 #define MAX_LINKS 18
+#define MAX_SLOTS 7 /* for the MIG instances of a card */
 
-typedef struct { unsigned pid, sm; unsigned long long bytes; char kind; } Process; /* kind: c, g or m */
-typedef struct { nvmlReturn_t answer; char call[64]; } Fault;
+typedef struct { unsigned pid, sm; unsigned long long bytes; char kind; int slot; } Process; /* kind: c, g or m; slot -1: no instance */
+typedef struct { nvmlReturn_t answer; char call[64]; int slot; } Fault; /* slot -1: of the whole card */
+typedef struct { char profile[32], uuid[96]; unsigned long long bytes, used; unsigned gi, ci; } Mig; /* no uuid: the slot is empty */
 typedef struct { int link; char peer[32]; } Link;
 typedef struct { int peer, level; } Near;
 
@@ -32,6 +34,7 @@ typedef struct {
     Fault faults[MAX_FAULTS];         int fault_count;
     Link links[MAX_LINKS];            int link_count;
     Near near[MAX_CARDS];             int near_count;
+    Mig migs[MAX_SLOTS];              int mig_mode; /* -1: it cannot be divided */
 } Card;
 
 /* What the description's words set; text fields first, then numbers. */
@@ -73,7 +76,8 @@ static Card cards[MAX_CARDS]; /* a handle is a card's index + 1 and, as NVML's, 
 static int card_count, init_count, hang_s;
 static nvmlReturn_t init_answer;
 static char driver[80], cuda[16];
-static struct { int card; unsigned long long xid; } events[64]; /* not told yet, oldest first */
+#define NOT_ASKED 0xFFFFFFFFu
+static struct { int card; unsigned gi; unsigned long long xid; } events[64]; /* not told yet, oldest first */
 static int event_count;
 static struct timespec read_at;
 static off_t read_size;
@@ -95,6 +99,7 @@ static Card *new_card(void) {
                    .power = 62000, .power_limit = 400000, .fan = -1, .sm_clock = 210, .memory_clock = 1593, .max_sm_clock = 1410,
                    .max_memory_clock = 1593, .ecc = 1, .persistence = 1, .compute_major = 8, .numa_node = -1, .pcie_generation = 4,
                    .pcie_width = 16, .cores = 6912, .architecture = NVML_DEVICE_ARCH_AMPERE, .minor = i};
+    card->mig_mode = 0;
     snprintf(card->uuid, sizeof card->uuid, "GPU-5eed0000-0000-4000-8000-%012d", i);
     snprintf(card->bus, sizeof card->bus, "00000000:%02X:00.0", 0x10 + i);
     return card;
@@ -105,10 +110,11 @@ static void set_on_card(Card *card, const char *word, const char *value) {
         if (!strcmp(word, TEXTS[i].word)) { snprintf((char *)card + TEXTS[i].offset, TEXTS[i].size, "%s", value); return; }
     for (int i = 0; i < COUNT(NUMBERS); i++)
         if (!strcmp(word, NUMBERS[i].word)) { *(long long *)((char *)card + NUMBERS[i].offset) = strtoll(value, NULL, 0); return; }
-    if (!strcmp(word, "process") && card->process_count < MAX_PROCESSES) { /* PID BYTES compute|graphics|mps [SM%] */
+    if (!strcmp(word, "process") && card->process_count < MAX_PROCESSES) { /* PID BYTES compute|graphics|mps [SM% [SLOT]] */
         Process *process = &card->processes[card->process_count];
         char kind[16];
-        if (sscanf(value, "%u %llu %15s %u", &process->pid, &process->bytes, kind, &process->sm) >= 3) {
+        process->slot = -1;
+        if (sscanf(value, "%u %llu %15s %u %d", &process->pid, &process->bytes, kind, &process->sm, &process->slot) >= 3) {
             process->kind = kind[0];
             card->process_count++;
         }
@@ -116,11 +122,31 @@ static void set_on_card(Card *card, const char *word, const char *value) {
         Fault *fault = &card->faults[card->fault_count++];
         char name[32];
         fault->call[0] = 0;
+        fault->slot = -1;
         if (sscanf(value, "%31s %63s", name, fault->call) >= 1) fault->answer = answer_named(name);
-    } else if (!strcmp(word, "xid")) { /* NUMBER, told once each time the description is read */
+    } else if (!strcmp(word, "mig_fault") && card->fault_count < MAX_FAULTS) { /* SLOT ANSWER [FUNCTION] */
+        Fault *fault = &card->faults[card->fault_count++];
+        char name[32];
+        fault->call[0] = 0;
+        if (sscanf(value, "%d %31s %63s", &fault->slot, name, fault->call) >= 2) fault->answer = answer_named(name);
+    } else if (!strcmp(word, "mig")) { /* on | none | SLOT PROFILE UUID BYTES [USED [GI CI]] */
+        int slot;
+        char profile[32], uuid[96];
+        unsigned long long bytes, used = 0;
+        unsigned gi = NOT_ASKED, ci = 0;
+        card->mig_mode = strcmp(value, "none") ? 1 : -1;
+        if (sscanf(value, "%d %31s %95s %llu %llu %u %u", &slot, profile, uuid, &bytes, &used, &gi, &ci) >= 4 && slot >= 0 && slot < MAX_SLOTS) {
+            Mig *mig = &card->migs[slot];
+            *mig = (Mig){.bytes = bytes, .used = used, .gi = gi == NOT_ASKED ? (unsigned)slot + 1 : gi, .ci = ci};
+            strcpy(mig->profile, profile);
+            strcpy(mig->uuid, uuid);
+        }
+    } else if (!strcmp(word, "xid")) { /* NUMBER [GI], told once each time the description is read */
         if (event_count < COUNT(events)) {
             events[event_count].card = card - cards;
-            events[event_count++].xid = strtoull(value, NULL, 0);
+            events[event_count].gi = NOT_ASKED;
+            sscanf(value, "%llu %u", &events[event_count].xid, &events[event_count].gi);
+            event_count++;
         }
     } else if (!strcmp(word, "nvlink") && card->link_count < MAX_LINKS) { /* LINK PEER_BUS */
         Link *link = &card->links[card->link_count];
@@ -175,8 +201,9 @@ static void read_description(void) {
 
 /* ---- the way into every call ---- */
 
-static nvmlReturn_t fault_of(const Card *card, const char *call) {
+static nvmlReturn_t fault_of(const Card *card, int slot, const char *call) {
     for (int i = 0; i < card->fault_count; i++) {
+        if (card->faults[i].slot >= 0 && card->faults[i].slot != slot) continue;
         const char *where = card->faults[i].call;
         int is_query = strncmp(call, "nvmlDeviceGetHandleBy", 21) != 0;
         if (!*where || !strcmp(where, call) || (!strcmp(where, "queries") && is_query)) return card->faults[i].answer;
@@ -184,14 +211,18 @@ static nvmlReturn_t fault_of(const Card *card, const char *call) {
     return NVML_SUCCESS;
 }
 
-static nvmlReturn_t card_of(nvmlDevice_t device, const char *call, Card **card) {
+/* A handle is a card's index + 1, of an instance INSTANCES * (its slot + 1) more. */
+#define INSTANCES 1000
+static nvmlReturn_t card_of(nvmlDevice_t device, const char *call, Card **card, int *slot) {
     if (!init_count) return NVML_ERROR_UNINITIALIZED;
     read_description();
-    size_t number = (size_t)device;
-    if (!number || number > MAX_CARDS) return NVML_ERROR_INVALID_ARGUMENT;
+    size_t number = (size_t)device % INSTANCES;
+    *slot = (int)((size_t)device / INSTANCES) - 1;
+    if (!number || number > MAX_CARDS || *slot >= MAX_SLOTS) return NVML_ERROR_INVALID_ARGUMENT;
     if (number > (size_t)card_count) return NVML_ERROR_GPU_IS_LOST; /* it left the description */
     *card = &cards[number - 1];
-    return fault_of(*card, call);
+    if (*slot >= 0 && !*(*card)->migs[*slot].uuid) return NVML_ERROR_INVALID_ARGUMENT; /* it was destroyed */
+    return fault_of(*card, *slot, call);
 }
 
 #define EXPORT __attribute__((visibility("default")))
@@ -204,15 +235,23 @@ static nvmlReturn_t card_of(nvmlDevice_t device, const char *call, Card **card) 
         pthread_mutex_unlock(&lock);                                                                                           \
         return answer;                                                                                                         \
     }
-#define CARD_CALL(function, parameters, ...)                                                                                   \
+/* Of whole cards (slot -1) and of their MIG instances. */
+#define ANY_CALL(function, parameters, ...)                                                                                    \
     EXPORT nvmlReturn_t function parameters {                                                                                  \
         Card *card = NULL;                                                                                                     \
+        int slot = -1;                                                                                                         \
         pthread_mutex_lock(&lock);                                                                                             \
-        nvmlReturn_t answer = card_of(device, #function, &card);                                                               \
+        nvmlReturn_t answer = card_of(device, #function, &card, &slot);                                                        \
         if (answer == NVML_SUCCESS) { __VA_ARGS__; }                                                                           \
         pthread_mutex_unlock(&lock);                                                                                           \
         return answer;                                                                                                         \
     }
+/* Of whole cards alone. */
+#define CARD_CALL(function, parameters, ...)                                                                                   \
+    ANY_CALL(function, parameters, if (slot >= 0) answer = NVML_ERROR_NOT_SUPPORTED; else { __VA_ARGS__; })
+/* Of MIG instances alone. */
+#define MIG_CALL(function, parameters, ...)                                                                                    \
+    ANY_CALL(function, parameters, if (slot < 0) answer = NVML_ERROR_INVALID_ARGUMENT; else { const Mig *mig = &card->migs[slot]; __VA_ARGS__; })
 #define ONLY_IF(condition, ...) if (condition) { __VA_ARGS__; } else answer = NVML_ERROR_NOT_SUPPORTED
 #define PUT_TEXT(target, size, source)                                                                                         \
     if (strlen(source) + 1 > (size)) answer = NVML_ERROR_INSUFFICIENT_SIZE; else strcpy(target, source)
@@ -254,7 +293,7 @@ SYSTEM_CALL(nvmlDeviceGetCount_v2, (unsigned *count), *count = card_count)
 static nvmlReturn_t handle_at(int index, const char *call, nvmlDevice_t *device) {
     if (index < 0 || index >= card_count) return NVML_ERROR_INVALID_ARGUMENT;
     *device = (nvmlDevice_t)(size_t)(index + 1);
-    return fault_of(&cards[index], call);
+    return fault_of(&cards[index], -1, call);
 }
 static int index_of_uuid(const char *uuid) {
     for (int i = 0; i < card_count; i++) if (!strcmp(uuid, cards[i].uuid)) return i;
@@ -278,8 +317,11 @@ SYSTEM_CALL(nvmlDeviceGetHandleByPciBusId_v2, (const char *bus, nvmlDevice_t *de
 
 CARD_CALL(nvmlDeviceGetIndex, (nvmlDevice_t device, unsigned *index), *index = card - cards)
 CARD_CALL(nvmlDeviceGetMinorNumber, (nvmlDevice_t device, unsigned *minor), *minor = card->minor)
-CARD_CALL(nvmlDeviceGetName, (nvmlDevice_t device, char *text, unsigned size), PUT_TEXT(text, size, card->name))
-CARD_CALL(nvmlDeviceGetUUID, (nvmlDevice_t device, char *text, unsigned size), PUT_TEXT(text, size, card->uuid))
+ANY_CALL(nvmlDeviceGetName, (nvmlDevice_t device, char *text, unsigned size),
+         char whole[160]; snprintf(whole, sizeof whole, slot < 0 ? "%s" : "%s MIG %s", card->name, card->migs[slot < 0 ? 0 : slot].profile);
+         PUT_TEXT(text, size, whole))
+ANY_CALL(nvmlDeviceGetUUID, (nvmlDevice_t device, char *text, unsigned size), const char *uuid = slot < 0 ? card->uuid : card->migs[slot].uuid;
+         PUT_TEXT(text, size, uuid))
 CARD_CALL(nvmlDeviceGetSerial, (nvmlDevice_t device, char *text, unsigned size), ONLY_IF(*card->serial, PUT_TEXT(text, size, card->serial)))
 CARD_CALL(nvmlDeviceGetVbiosVersion, (nvmlDevice_t device, char *text, unsigned size), PUT_TEXT(text, size, "92.00.45.00.05"))
 CARD_CALL(nvmlDeviceGetBrand, (nvmlDevice_t device, nvmlBrandType_t *brand), *brand = NVML_BRAND_NVIDIA)
@@ -307,17 +349,21 @@ CARD_CALL(nvmlDeviceGetPcieThroughput, (nvmlDevice_t device, nvmlPcieUtilCounter
 
 /* ---- one card: how it is ---- */
 
-CARD_CALL(nvmlDeviceGetMemoryInfo, (nvmlDevice_t device, nvmlMemory_t *memory), ONLY_IF(card->memory >= 0, /* v1: used counts what is reserved */
+ANY_CALL(nvmlDeviceGetMemoryInfo, (nvmlDevice_t device, nvmlMemory_t *memory),
+          if (slot >= 0) { memory->total = card->migs[slot].bytes; memory->used = card->migs[slot].used; memory->free = memory->total - memory->used; }
+          else ONLY_IF(card->memory >= 0, /* v1: used counts what is reserved */
           memory->total = card->memory; memory->used = card->memory_used + card->memory_reserved; memory->free = memory->total - memory->used))
-CARD_CALL(nvmlDeviceGetMemoryInfo_v2, (nvmlDevice_t device, nvmlMemory_v2_t *memory),
+ANY_CALL(nvmlDeviceGetMemoryInfo_v2, (nvmlDevice_t device, nvmlMemory_v2_t *memory),
           if (memory->version != nvmlMemory_v2) answer = NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+          else if (slot >= 0) { memory->total = card->migs[slot].bytes; memory->reserved = 0; memory->used = card->migs[slot].used; memory->free = memory->total - memory->used; }
           else ONLY_IF(card->memory >= 0, memory->total = card->memory; memory->reserved = card->memory_reserved; memory->used = card->memory_used;
                        memory->free = memory->total - memory->used - memory->reserved))
 CARD_CALL(nvmlDeviceGetBAR1MemoryInfo, (nvmlDevice_t device, nvmlBAR1Memory_t *memory),
           memory->bar1Total = 128ULL << 30; memory->bar1Used = 1 << 20; memory->bar1Free = memory->bar1Total - memory->bar1Used)
 CARD_CALL(nvmlDeviceGetConfComputeMemSizeInfo, (nvmlDevice_t device, nvmlConfComputeMemSizeInfo_t *memory),
           memory->protectedMemSizeKib = 0; memory->unprotectedMemSizeKib = card->memory >> 10)
-CARD_CALL(nvmlDeviceGetUtilizationRates, (nvmlDevice_t device, nvmlUtilization_t *rates), rates->gpu = card->utilisation; rates->memory = card->memory_utilisation)
+CARD_CALL(nvmlDeviceGetUtilizationRates, (nvmlDevice_t device, nvmlUtilization_t *rates),
+          ONLY_IF(card->mig_mode != 1, rates->gpu = card->utilisation; rates->memory = card->memory_utilisation))
 CARD_CALL(nvmlDeviceGetEncoderUtilization, (nvmlDevice_t device, unsigned *percent, unsigned *period_us), *percent = 0; *period_us = 167000)
 CARD_CALL(nvmlDeviceGetDecoderUtilization, (nvmlDevice_t device, unsigned *percent, unsigned *period_us), *percent = 0; *period_us = 167000)
 CARD_CALL(nvmlDeviceGetTemperature, (nvmlDevice_t device, nvmlTemperatureSensors_t sensor, unsigned *degrees), (void)sensor; ONLY_IF(card->temperature >= 0, *degrees = card->temperature))
@@ -344,10 +390,17 @@ CARD_CALL(nvmlDeviceGetTotalEccErrors, (nvmlDevice_t device, nvmlMemoryErrorType
           (void)counter; ONLY_IF(card->ecc > 0, *count = kind == NVML_MEMORY_ERROR_TYPE_CORRECTED ? card->ecc_corrected : card->ecc_uncorrected))
 CARD_CALL(nvmlDeviceGetRemappedRows, (nvmlDevice_t device, unsigned *corrected, unsigned *uncorrected, unsigned *pending, unsigned *failed),
           *corrected = *uncorrected = *pending = *failed = 0)
-CARD_CALL(nvmlDeviceGetMigMode, (nvmlDevice_t device, unsigned *now, unsigned *pending), *now = *pending = NVML_DEVICE_MIG_DISABLE)
-CARD_CALL(nvmlDeviceGetMaxMigDeviceCount, (nvmlDevice_t device, unsigned *count), *count = 0)
-CARD_CALL(nvmlDeviceGetMigDeviceHandleByIndex, (nvmlDevice_t device, unsigned index, nvmlDevice_t *slice), (void)index; (void)slice; answer = NVML_ERROR_NOT_FOUND)
-CARD_CALL(nvmlDeviceIsMigDeviceHandle, (nvmlDevice_t device, unsigned *is_mig), *is_mig = 0)
+CARD_CALL(nvmlDeviceGetMigMode, (nvmlDevice_t device, unsigned *now, unsigned *pending), ONLY_IF(card->mig_mode >= 0, *now = *pending = card->mig_mode))
+CARD_CALL(nvmlDeviceGetMaxMigDeviceCount, (nvmlDevice_t device, unsigned *count), *count = card->mig_mode == 1 ? MAX_SLOTS : 0)
+CARD_CALL(nvmlDeviceGetMigDeviceHandleByIndex, (nvmlDevice_t device, unsigned index, nvmlDevice_t *instance),
+          if (index >= MAX_SLOTS) answer = NVML_ERROR_INVALID_ARGUMENT;
+          else if (!*card->migs[index].uuid) answer = NVML_ERROR_NOT_FOUND;
+          else { *instance = (nvmlDevice_t)(size_t)(INSTANCES * (index + 1) + (card - cards) + 1);
+                 answer = fault_of(card, index, "nvmlDeviceGetMigDeviceHandleByIndex"); })
+MIG_CALL(nvmlDeviceGetGpuInstanceId, (nvmlDevice_t device, unsigned *id), *id = mig->gi)
+MIG_CALL(nvmlDeviceGetComputeInstanceId, (nvmlDevice_t device, unsigned *id), *id = mig->ci)
+MIG_CALL(nvmlDeviceGetDeviceHandleFromMigDeviceHandle, (nvmlDevice_t device, nvmlDevice_t *whole), (void)mig; *whole = (nvmlDevice_t)((size_t)device % INSTANCES))
+ANY_CALL(nvmlDeviceIsMigDeviceHandle, (nvmlDevice_t device, unsigned *is_mig), *is_mig = slot >= 0)
 CARD_CALL(nvmlDeviceGetCpuAffinity, (nvmlDevice_t device, unsigned words, unsigned long *set),
           memset(set, 0, words * sizeof *set); if (words) set[0] = (1UL << sysconf(_SC_NPROCESSORS_ONLN)) - 1)
 CARD_CALL(nvmlDeviceGetDriverModel, (nvmlDevice_t device, nvmlDriverModel_t *now, nvmlDriverModel_t *pending), (void)now; (void)pending; answer = NVML_ERROR_NOT_SUPPORTED)
@@ -355,32 +408,36 @@ CARD_CALL(nvmlDeviceGetDriverModel_v2, (nvmlDevice_t device, nvmlDriverModel_t *
 
 /* ---- one card: who is on it ---- */
 
-#define NOT_ASKED 0xFFFFFFFFu
-static nvmlReturn_t put_processes(const Card *card, char kind, unsigned *count, nvmlProcessInfo_v2_t *now, nvmlProcessInfo_v1_t *old) {
+/* Of a whole card all of them, of an instance (slot >= 0) its own. */
+static nvmlReturn_t put_processes(const Card *card, int slot, char kind, unsigned *count, nvmlProcessInfo_v2_t *now, nvmlProcessInfo_v1_t *old) {
     unsigned have = 0, room = *count, at = 0;
-    for (int i = 0; i < card->process_count; i++) have += card->processes[i].kind == kind;
+    for (int i = 0; i < card->process_count; i++) have += card->processes[i].kind == kind && (slot < 0 || card->processes[i].slot == slot);
     *count = have;
     if (!have) return NVML_SUCCESS;
     if (room < have || (!now && !old)) return NVML_ERROR_INSUFFICIENT_SIZE;
     for (int i = 0; i < card->process_count; i++) {
         const Process *process = &card->processes[i];
-        if (process->kind != kind) continue;
+        if (process->kind != kind || (slot >= 0 && process->slot != slot)) continue;
         if (old) { old[at].pid = process->pid; old[at].usedGpuMemory = process->bytes; }
-        else now[at] = (nvmlProcessInfo_v2_t){process->pid, process->bytes, NOT_ASKED, NOT_ASKED};
+        else {
+            const Mig *mig = process->slot < 0 ? NULL : &card->migs[process->slot];
+            now[at] = (nvmlProcessInfo_v2_t){process->pid, process->bytes, mig ? mig->gi : NOT_ASKED, mig ? mig->ci : NOT_ASKED};
+        }
         at++;
     }
     return NVML_SUCCESS;
 }
 #define PROCESS_CALLS(stem, kind)                                                                                              \
-    CARD_CALL(stem, (nvmlDevice_t device, unsigned *count, nvmlProcessInfo_v1_t *list), answer = put_processes(card, kind, count, NULL, list))      \
-    CARD_CALL(stem##_v2, (nvmlDevice_t device, unsigned *count, nvmlProcessInfo_v2_t *list), answer = put_processes(card, kind, count, list, NULL)) \
-    CARD_CALL(stem##_v3, (nvmlDevice_t device, unsigned *count, nvmlProcessInfo_t *list), answer = put_processes(card, kind, count, (nvmlProcessInfo_v2_t *)list, NULL))
+    ANY_CALL(stem, (nvmlDevice_t device, unsigned *count, nvmlProcessInfo_v1_t *list), answer = put_processes(card, slot, kind, count, NULL, list))      \
+    ANY_CALL(stem##_v2, (nvmlDevice_t device, unsigned *count, nvmlProcessInfo_v2_t *list), answer = put_processes(card, slot, kind, count, list, NULL)) \
+    ANY_CALL(stem##_v3, (nvmlDevice_t device, unsigned *count, nvmlProcessInfo_t *list), answer = put_processes(card, slot, kind, count, (nvmlProcessInfo_v2_t *)list, NULL))
 PROCESS_CALLS(nvmlDeviceGetComputeRunningProcesses, 'c')
 PROCESS_CALLS(nvmlDeviceGetGraphicsRunningProcesses, 'g')
 PROCESS_CALLS(nvmlDeviceGetMPSComputeRunningProcesses, 'm')
 CARD_CALL(nvmlDeviceGetProcessUtilization, (nvmlDevice_t device, nvmlProcessUtilizationSample_t *samples, unsigned *count, unsigned long long since),
           (void)since; unsigned have = card->process_count;
-          if (!have) answer = NVML_ERROR_NOT_FOUND;
+          if (card->mig_mode == 1) answer = NVML_ERROR_NOT_SUPPORTED;
+          else if (!have) answer = NVML_ERROR_NOT_FOUND;
           else if (!samples || *count < have) { *count = have; answer = NVML_ERROR_INSUFFICIENT_SIZE; }
           else {
               struct timespec now; clock_gettime(CLOCK_REALTIME, &now); *count = have;
@@ -401,7 +458,7 @@ EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *dat
         pthread_mutex_lock(&lock);
         read_description();
         if (event_count) {
-            *data = (nvmlEventData_t){(nvmlDevice_t)(size_t)(events[0].card + 1), nvmlEventTypeXidCriticalError, events[0].xid, NOT_ASKED, NOT_ASKED};
+            *data = (nvmlEventData_t){(nvmlDevice_t)(size_t)(events[0].card + 1), nvmlEventTypeXidCriticalError, events[0].xid, events[0].gi, NOT_ASKED};
             memmove(events, events + 1, --event_count * sizeof *events);
             pthread_mutex_unlock(&lock);
             return NVML_SUCCESS;
@@ -415,7 +472,7 @@ EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *dat
 /* ---- how cards reach each other ---- */
 
 CARD_CALL(nvmlDeviceGetTopologyCommonAncestor, (nvmlDevice_t device, nvmlDevice_t other, nvmlGpuTopologyLevel_t *level),
-          int peer = (int)(size_t)other - 1; *level = peer == card - cards ? NVML_TOPOLOGY_INTERNAL : NVML_TOPOLOGY_SYSTEM;
+          int peer = (int)((size_t)other % INSTANCES) - 1; *level = peer == card - cards ? NVML_TOPOLOGY_INTERNAL : NVML_TOPOLOGY_SYSTEM;
           for (int i = 0; i < card->near_count; i++) if (card->near[i].peer == peer) *level = card->near[i].level)
 CARD_CALL(nvmlDeviceGetP2PStatus, (nvmlDevice_t device, nvmlDevice_t other, nvmlGpuP2PCapsIndex_t what, nvmlGpuP2PStatus_t *status),
           (void)other; (void)what; *status = NVML_P2P_STATUS_OK)

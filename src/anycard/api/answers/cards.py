@@ -33,6 +33,8 @@ class Card(Answer):
     vendor: str
     model: str
     index: int
+    part_of: str | None = Field(description="id of the whole card of which it is a MIG instance")
+    divided: bool = Field(description="in MIG mode: usable only through its instances")
     uuid: str | None
     pci_address: str | None
     memory_bytes: int | None

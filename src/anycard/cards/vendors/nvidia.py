@@ -7,10 +7,10 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from anycard.cards import nvidiasmi, pci
+from anycard.cards import mig, nvidiasmi, pci
 from anycard.cards.problem import Problem, VendorFault
 from anycard.host.host import Host, Json, ProcessSeen
-from anycard.host.libraries.nvml import PROCESS_LISTS
+from anycard.host.libraries.nvml import PROCESS_LISTS, is_divided
 from anycard.i18n import N_
 from anycard.model.card import Card, CardProcess, Health, Reading
 from anycard.model.text import Text
@@ -22,12 +22,13 @@ _ABSENT = frozenset(
     {"NOT_SUPPORTED", "FUNCTION_NOT_FOUND", "ARGUMENT_VERSION_MISMATCH", "DEPRECATED", "NO_DATA", "INSUFFICIENT_SIZE"}
 )
 # A card that cannot answer these is not usable. The others may be refused on a healthy card (a container without rights).
-_ESSENTIAL = ("handle", "uuid", "name", "pci", "memory")
+_ESSENTIAL = ("handle", "uuid", "name", "pci", "memory", "instance_slots")
 _ALWAYS_THERE = ("handle", "uuid")  # no card and no driver is without these
 
 
 def find(host: Host) -> tuple[Card, ...]:
-    """Every NVIDIA card with its health; () without NVML and nvidia-smi. VendorFault when the driver as a whole does not answer."""
+    """Every NVIDIA card with its health, behind each its MIG instances; () without NVML and nvidia-smi. VendorFault when the driver as a
+    whole does not answer."""
     seen = host.ask("nvml")
     if seen is None or seen["init"].get("error") == "LIBRARY_NOT_FOUND":
         return tuple(card.card(host, VENDOR) for card in nvidiasmi.cards(host))
@@ -37,15 +38,20 @@ def find(host: Host) -> tuple[Card, ...]:
     driver = seen["driver"].get("value")
     runtime = _runtime(seen["cuda"].get("value"))
     fallbacks = _Fallbacks(host, seen["cards"])
-    return tuple(_card(host, card, driver, runtime, fallbacks) for card in seen["cards"])
+    cards: list[Card] = []
+    for one in seen["cards"]:
+        whole = _card(host, one, driver, runtime, fallbacks)
+        cards += [whole, *(_instance(host, whole, one, instance) for instance in one.get("instances", ()))]
+    return tuple(cards)
 
 
 def read(host: Host) -> tuple[Reading, ...]:
     """Moving values of every card that gives any; an absent value is None."""
     seen = host.ask("nvml")
     if seen is None or "error" in seen["init"]:
-        return tuple(card.reading(VENDOR) for card in nvidiasmi.cards(host))
-    return tuple(reading(card) for card in seen["cards"] if "value" in card.get("uuid", {}))
+        return tuple(card.reading(VENDOR) for card in nvidiasmi.cards(host) if card.part_of is None)
+    every = (one for card in seen["cards"] for one in (card, *card.get("instances", ())))
+    return tuple(reading(one) for one in every if "value" in one.get("uuid", {}))
 
 
 # ---- one card
@@ -63,6 +69,7 @@ def _card(host: Host, seen: dict[str, Any], driver: str | None, runtime: str | N
         vendor=VENDOR,
         model=_value(seen, "name") or known.model or "NVIDIA card",
         index=index,
+        divided=is_divided(seen),
         uuid=uuid,
         pci_address=pci_address,
         memory_bytes=(_value(seen, "memory") or {}).get("total_bytes"),
@@ -77,6 +84,31 @@ def _card(host: Host, seen: dict[str, Any], driver: str | None, runtime: str | N
     )
 
 
+def _instance(host: Host, whole: Card, seen: dict[str, Any], instance: dict[str, Any]) -> Card:
+    slot, uuid = instance["index"], _value(instance, "uuid")
+    health, reason = health_of(instance, whole.index)
+    capabilities = mig.device_nodes(
+        host, _value(seen, "minor"), _value(instance, "gpu_instance"), _value(instance, "compute_instance")
+    )
+    return Card(
+        id=f"{VENDOR}:{uuid}" if uuid else f"{whole.id}/{slot}",
+        vendor=VENDOR,
+        model=_value(instance, "name") or f"{whole.model} MIG",
+        index=slot,
+        part_of=whole.id,
+        uuid=uuid,
+        memory_bytes=(_value(instance, "memory") or {}).get("total_bytes"),
+        driver=whole.driver,
+        runtime=whole.runtime,
+        architecture=whole.architecture,
+        numa_node=whole.numa_node,
+        device_nodes=(*whole.device_nodes, *capabilities),
+        health=health,
+        health_reason=reason,
+        processes=_processes(host, instance),
+    )
+
+
 def _value(seen: dict[str, Any], name: str) -> Any:
     return seen.get(name, {}).get("value")
 
@@ -84,6 +116,8 @@ def _value(seen: dict[str, Any], name: str) -> Any:
 def health_of(seen: dict[str, Any], index: int) -> tuple[Health, Text | None]:
     """The worst thing that any answer says, by the order of ``_FAULTS``."""
     errors = {name: answer["error"] for name, answer in seen.items() if isinstance(answer, dict) and "error" in answer}
+    if is_divided(seen) and errors.get("memory") == "NO_PERMISSION":
+        del errors["memory"]  # the sum over all instances is root's to see (nvml.h, nvmlDeviceGetMemoryInfo)
     essential = {errors[name] for name in _ESSENTIAL if name in errors} - _ABSENT
     essential |= {errors[name] for name in _ALWAYS_THERE if name in errors}
     for error, (health, anywhere, reason) in _FAULTS.items():
@@ -156,12 +190,20 @@ _UNPLACED = N_("The driver answers {error} for this card. Look for lines with NV
 
 def memory_by_pid(seen: dict[str, Any]) -> dict[int, int | None] | None:
     """Each program once, with the most memory (bytes) that any of the lists gives it; None when the list of compute programs is
-    unreadable."""
+    unreadable. Of a divided card, those that are on none of its instances: nobody but root sees any there (nvml.h)."""
     if "value" not in seen.get(PROCESS_LISTS[0], {}):
-        return None
+        return {} if is_divided(seen) else None
+    on_instances = {
+        pid
+        for instance in seen.get("instances", ())
+        for name in PROCESS_LISTS
+        for pid, _ in _value(instance, name) or ()
+    }
     memory: dict[int, int | None] = {}
     for name in PROCESS_LISTS:
         for pid, size in _value(seen, name) or ():
+            if pid in on_instances:
+                continue
             memory[pid] = max((value for value in (memory.get(pid), size) if value is not None), default=None)
     return memory
 

@@ -10,6 +10,7 @@ import typer
 
 from anycard.api.client import Json
 from anycard.cli import options
+from anycard.cli.cardtable import number_of
 from anycard.cli.output import document, note, safe, say, sentence
 from anycard.cli.readingscsv import csv_lines
 from anycard.cli.session import session
@@ -116,10 +117,12 @@ def _unit(value: float | None, unit: str) -> str:
 
 
 def _find(cards: list[Json], word: str) -> str:
-    """The id of the card that is meant: by id, UUID, PCI address, or vendor and index. One that is gone may be named by its id."""
+    """The id of the card that is meant: by id, UUID, PCI address, or vendor and index (of a MIG instance nvidia0:1). One that is gone may
+    be named by its id."""
     for card in cards:
-        names = (card["id"], card["uuid"], card["pci_address"], f"{card['vendor']}{card['index']}")
-        if word in names or word == f"{card['vendor']}:{card['index']}":
+        number = number_of(card, cards)
+        names = (card["id"], card["uuid"], card["pci_address"], f"{card['vendor']}{number}")
+        if word in names or word == f"{card['vendor']}:{number}":
             return str(card["id"])
     if ":" in word:
         return word

@@ -2,8 +2,10 @@
 
     {"init": {"value": true} | {"error": "DRIVER_NOT_LOADED"},
      "driver": OUTCOME, "cuda": OUTCOME, "count": OUTCOME,
-     "cards": [{"index": 0, "handle": OUTCOME, "uuid": OUTCOME, "memory": OUTCOME, ...}]}
+     "cards": [{"index": 0, "handle": OUTCOME, "uuid": OUTCOME, "memory": OUTCOME, ...,
+                "instances": [{"index": 0, "handle": OUTCOME, "uuid": OUTCOME, "memory": OUTCOME, ...}]}]}
 
+A card in MIG mode has ``instances``: its MIG devices by slot, empty slots left out, and in ``instance_slots`` how many slots there are.
 An OUTCOME is ``{"value": ...}`` or ``{"error": NAME}`` with NVML's own name less ``NVML_ERROR_``, or ``NO_TEXT`` where the value is no
 UTF-8. Serial numbers are never asked for.
 NVML is opened and closed at each look: a card that fell off the bus, or came back, is only then seen as it is.
@@ -60,9 +62,10 @@ def is_here() -> bool:
 def pids(seen: Json) -> Iterator[int]:
     """The pids in what ``look`` returned."""
     for card in (seen or {}).get("cards", ()):
-        for name in PROCESS_LISTS:
-            for pid, _memory in card.get(name, {}).get("value", ()):
-                yield pid
+        for one in (card, *card.get("instances", ())):
+            for name in PROCESS_LISTS:
+                for pid, _memory in one.get(name, {}).get("value", ()):
+                    yield pid
 
 
 def open_nvml(pynvml: Any) -> bool:
@@ -98,7 +101,48 @@ def _look_at(pynvml: Any, outcome: Outcomes, index: int) -> dict[str, Any]:
     device = handle["value"]
     for name, question in questions(pynvml).items():
         card[name] = outcome(question, device)
+    if is_divided(card):
+        card["instance_slots"], handles = instance_handles(pynvml, outcome, device)
+        card["instances"] = [_look_at_instance(pynvml, outcome, *one) for one in handles]
     return card
+
+
+def _look_at_instance(pynvml: Any, outcome: Outcomes, slot: int, handle: Outcome) -> dict[str, Any]:
+    if "error" in handle:
+        return {"index": slot, "handle": handle}
+    asked = instance_questions(pynvml).items()
+    return {"index": slot, "handle": {"value": True}} | {name: outcome(ask, handle["value"]) for name, ask in asked}
+
+
+def is_divided(card: dict[str, Any]) -> bool:
+    """Whether an entry of ``cards`` is in MIG mode now; the mode that is pending comes with a reset."""
+    mode = card.get("mig_mode", {}).get("value")
+    return bool(mode) and mode[0] == 1  # NVML_DEVICE_MIG_ENABLE
+
+
+def instance_handles(pynvml: Any, outcome: Outcomes, device: Any) -> tuple[Outcome, list[tuple[int, Outcome]]]:
+    """How many slots a divided card has, and (slot, handle) of those that are not empty. Handles are good for one look: when instances are
+    made and destroyed, one may come to mean another (nvml.h, nvmlDeviceGetMigDeviceHandleByIndex)."""
+    count = outcome(pynvml.nvmlDeviceGetMaxMigDeviceCount, device)
+    asked = [
+        (slot, outcome(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, device, slot))
+        for slot in range(count.get("value", 0))
+    ]
+    return count, [(slot, handle) for slot, handle in asked if handle.get("error") not in _EMPTY_SLOT]
+
+
+_EMPTY_SLOT = ("NOT_FOUND", "INVALID_ARGUMENT")
+
+
+def instance_questions(pynvml: Any) -> dict[str, Callable[[Any], Any]]:
+    """What a MIG instance can be asked, by the name of the answer. NVML tells no utilisation of an instance ("On MIG-enabled GPUs, querying
+    device utilization rates is not currently supported", nvml.h), and temperature, power and clocks are the whole card's."""
+    asked = questions(pynvml)
+    return {
+        **{name: asked[name] for name in ("uuid", "name", "memory", *PROCESS_LISTS)},
+        "gpu_instance": pynvml.nvmlDeviceGetGpuInstanceId,
+        "compute_instance": pynvml.nvmlDeviceGetComputeInstanceId,
+    }
 
 
 def questions(pynvml: Any) -> dict[str, Callable[[Any], Any]]:

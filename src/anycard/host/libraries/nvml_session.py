@@ -1,7 +1,7 @@
 """NVML kept open, for looks that come every second: the moving values alone, in the shape of ``nvml.look``, and what its event set reports.
 
     {"init": OUTCOME, "count": OUTCOME, "cards": [{"index": 0, "handle": OUTCOME, "uuid": OUTCOME, "memory": OUTCOME, ...}],
-     "events": [{"uuid": "GPU-...", "kind": "xid", "data": 79}]}
+     "events": [{"uuid": "GPU-...", "kind": "xid", "data": 79, "gpu_instance": 3 | null}]}
 
 An open NVML does not notice a card that comes back, nor one that is new. So it is closed, and opened again by the next look, when a card
 answers that it is lost and when the driver lists other cards than before; not more often than every ``_STAYS_OPEN_S`` seconds, for opening
@@ -18,7 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from anycard.host.host import Json
-from anycard.host.libraries.nvml import Outcome, Outcomes, open_nvml, questions
+from anycard.host.libraries.nvml import (
+    Outcome,
+    Outcomes,
+    instance_handles,
+    instance_questions,
+    is_divided,
+    open_nvml,
+    questions,
+)
 
 _STAYS_OPEN_S = 3.0
 _LISTED = Path("/proc/driver/nvidia/gpus")
@@ -36,11 +44,13 @@ _EVERY_LOOK = (
     "clock_mhz", "throttle_bits",
 )  # fmt: skip
 _SELDOM = (
-    "power_limit_mw", "fan_percent", "memory_clock_mhz", "pcie_generation", "pcie_width", "ecc_corrected", "ecc_uncorrected",
+    "power_limit_mw", "fan_percent", "memory_clock_mhz", "pcie_generation", "pcie_width", "ecc_corrected", "ecc_uncorrected", "mig_mode",
 )  # fmt: skip
 _OFTEN_EMPTY = frozenset({"graphics_processes", "mps_processes"})
 _SELDOM_LOOKS = 10
 _MOST_EVENTS = 64  # taken in one look; a storm of them waits for the next
+_NO_INSTANCE = 0xFFFFFFFF  # an event of the whole card
+_Questions = dict[str, Callable[[Any], Any]]
 
 _EVENT_KINDS = ("nvmlEventTypeXidCriticalError", "nvmlEventTypeDoubleBitEccError")
 
@@ -56,10 +66,13 @@ class NvmlSession:
         asked = questions(pynvml)
         self._often = {name: asked[name] for name in _EVERY_LOOK}
         self._seldom = {name: asked[name] for name in _SELDOM}
+        of_instance = instance_questions(pynvml)
+        self._instance_often: _Questions = {name: ask for name, ask in of_instance.items() if name in _EVERY_LOOK}
+        self._instance_seldom: _Questions = {"gpu_instance": of_instance["gpu_instance"]}
         self._open = False
         self._opened_s = 0.0
         self._handles: dict[int, Any] = {}
-        self._kept: dict[str, dict[str, Outcome]] = {}  # uuid -> answers of the last tenth look
+        self._kept: dict[str, dict[str, Outcome]] = {}  # uuid -> answers since the last tenth look
         self._events: Any = None
         self._uuids: dict[
             int | None, str
@@ -77,6 +90,8 @@ class NvmlSession:
         elif self._looks % _SELDOM_LOOKS == 0 and _listed() != self._listed:
             self.close()
             return self.look()
+        if self._looks % _SELDOM_LOOKS == 0:
+            self._kept.clear()
         count = self._outcome(self._pynvml.nvmlDeviceGetCount)
         cards = [self._look_at(index) for index in range(count.get("value", 0))]
         self._looks += 1
@@ -121,19 +136,36 @@ class NvmlSession:
         key = uuid.get("value", f"index {index}")
         if "value" in uuid:
             self._uuids[_address(device)] = key
-        kept = self._kept.get(key)
-        if kept is None or self._looks % _SELDOM_LOOKS == 0:
-            kept = self._kept[key] = {name: outcome(question, device) for name, question in self._seldom.items()}
-        card |= kept
-        for name, question in self._often.items():
-            if name in kept:
-                continue  # it had no answer at the last tenth look, and stands in ``card`` already
-            answer = card[name] = outcome(question, device)
-            if answer.get("error") in _NEVER or (name in _OFTEN_EMPTY and answer.get("value") == []):
-                kept[name] = answer
-        if card["compute_processes"].get("value") or card["graphics_processes"].get("value"):
+        self._ask(card, key, device, self._seldom, self._often)
+        if is_divided(card):
+            card["instance_slots"], handles = instance_handles(self._pynvml, outcome, device)
+            card["instances"] = [self._look_at_instance(*one, key) for one in handles]
+        elif card["compute_processes"].get("value") or card["graphics_processes"].get("value"):
             card["process_utilisation"] = outcome(self._process_utilisation, key, device)
         return card
+
+    def _look_at_instance(self, slot: int, handle: Outcome, whole: str) -> dict[str, Any]:
+        if "error" in handle:
+            return {"index": slot, "handle": handle}
+        device = handle["value"]
+        uuid = self._outcome(self._pynvml.nvmlDeviceGetUUID, device)
+        instance: dict[str, Any] = {"index": slot, "handle": {"value": True}, "uuid": uuid}
+        key = uuid.get("value", f"{whole} slot {slot}")
+        self._ask(instance, key, device, self._instance_seldom, self._instance_often)
+        return instance
+
+    def _ask(self, seen: dict[str, Any], key: str, device: Any, seldom: _Questions, often: _Questions) -> None:
+        """Adds the answers to ``seen``."""
+        kept = self._kept.get(key)
+        if kept is None:
+            kept = self._kept[key] = {name: self._outcome(question, device) for name, question in seldom.items()}
+        seen |= kept
+        for name, question in often.items():
+            if name in kept:
+                continue  # it had no answer since the last tenth look, and stands in ``seen`` already
+            answer = seen[name] = self._outcome(question, device)
+            if answer.get("error") in _NEVER or (name in _OFTEN_EMPTY and answer.get("value") == []):
+                kept[name] = answer
 
     def _process_utilisation(self, key: str, device: Any) -> dict[int, int]:
         """pid -> per cent of the card's time, of those that used it since the last look."""
@@ -163,6 +195,7 @@ class NvmlSession:
                     "uuid": self._uuids.get(_address(event.device)),
                     "kind": "xid" if is_xid else "ecc",
                     "data": int(event.eventData),
+                    "gpu_instance": None if event.gpuInstanceId == _NO_INSTANCE else int(event.gpuInstanceId),
                 }
                 continue
             return

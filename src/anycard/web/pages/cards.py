@@ -106,7 +106,7 @@ def _programs(cards: Sequence[Mapping[str, Any]], uses: Sequence[Mapping[str, An
 
 def _matrix(seen: Mapping[str, Any]) -> dict[str, Any] | None:
     """The table that people know from `nvidia-smi topo -m`; None where there are no two accelerators."""
-    held = [card for card in seen["cards"] if card["accelerator"]]
+    held = [card for card in seen["cards"] if card["accelerator"] and not card["part_of"]]
     if len(held) < 2:
         return None
     between = {frozenset((link["a"], link["b"])): str(link["letters"]) for link in seen["links"]}
