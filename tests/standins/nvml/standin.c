@@ -203,8 +203,9 @@ static void read_description(void) {
 
 static nvmlReturn_t fault_of(const Card *card, int slot, const char *call) {
     for (int i = 0; i < card->fault_count; i++) {
-        if (card->faults[i].slot >= 0 && card->faults[i].slot != slot) continue;
         const char *where = card->faults[i].call;
+        int is_named = *where && strcmp(where, "queries"); /* then of the whole card it is not of its instances */
+        if (card->faults[i].slot != slot && (card->faults[i].slot >= 0 || is_named)) continue;
         int is_query = strncmp(call, "nvmlDeviceGetHandleBy", 21) != 0;
         if (!*where || !strcmp(where, call) || (!strcmp(where, "queries") && is_query)) return card->faults[i].answer;
     }
