@@ -144,6 +144,20 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     ),
     "intel_windows_driver": (r"\b(3[12]\.0\.101\.\d{3,5})\b",),
     # hardware
+    # a tool reached the card, or says that it did not
+    "card_works": (
+        r"^\|\s*(?:N/A|\d+ ?%)\s+\d+C\s+P\d+\s.*\|\s*\d+(MiB) / +\d+MiB \|",
+        r"^GPU \d+: .{1,80}\(UUID: (GPU-)",
+        r"GPU Current Temp\s*: (\d+) C",
+        r"(?:Is CUDA available|cuda\.is_available\(\)|CUDA available)\W{1,6}(True)\b",
+        r"^\|\s*\d+\s+(?:910|310)\S*\s*\|\s*(OK)\s*\|",
+    ),
+    "card_unwell": (
+        r"(ERR!)",
+        r"\.0 Off \|\s+([1-9]\d*) \|",  # memory errors that cannot be corrected
+        r"\.0  On \|\s+([1-9]\d*) \|",
+        r"^\|\s*\d+\s+(?:910|310)\S*\s*\|\s*(?!OK\b)([A-Z]\w+)\s*\|",
+    ),
     "xid": (r"NVRM: (?:GPU at .*)?Xid \([^)]*\): (\d+)", r"\bXid \(PCI[^)]*\): (\d+)", r"\bXid[ :=]+(\d+)\b"),
     "retired_pages": (r"(?:Single|Double) Bit ECC\s*: (\d+)",),
     "temperature": (r"GPU Current Temp\s*: (\d+) C", r"(\d+)C\s+P\d+\s.*W / "),

@@ -12,6 +12,7 @@ from anycard.doctor.rule import HINTS, SUGGESTS, Clue, Rule
 from anycard.doctor.rules import all_rules
 from anycard.doctor.scan import scan
 from anycard.doctor.shapes import Diagnosis, Fact, Finding, Line, Source, Step, Verdict
+from anycard.doctor.works import shows_a_working_card
 from anycard.model.text import Text
 
 _SPOKEN = 0.8  # a person's words carry so much of what a program's would
@@ -49,14 +50,17 @@ def judge(case: Case, rules: Iterable[Rule]) -> Diagnosis:
     heard = _behind_their_causes(with_resemblances(explained, rules, case), by_slug, _HARDLY)
     ranked = _ranked(_behind_what_was_printed(_without_look_alikes(heard, by_slug)))[:_KEEP]
     verdict = _verdict(ranked)
-    if ranked and ranked[0].certainty < HINTS and not verdict.harmless and not has_trouble(case, by_anyone=True):
+    complains = has_trouble(case, by_anyone=True)
+    if ranked and ranked[0].certainty < HINTS and not verdict.harmless and not complains:
         verdict = Verdict.UNDECIDED  # a word that belongs to a cause is none where nobody complains
+    if verdict is Verdict.UNDECIDED and shows_a_working_card(case, ranked):
+        return Diagnosis(Verdict.HEALTHY, (), case.all_facts(), _contradictions(case))
     return Diagnosis(
         verdict=verdict,
         findings=tuple(ranked),
         facts=case.all_facts(),
         contradictions=_contradictions(case),
-        next_check=ranked[0].next_check if ranked else _START,
+        next_check=ranked[0].next_check if ranked and (ranked[0].certainty >= _TOO_WEAK or complains) else _START,
     )
 
 

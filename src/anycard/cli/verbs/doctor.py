@@ -1,4 +1,4 @@
-"""doctor: why a card does not work and how to mend it: this machine, evidence that somebody sent, or a job's own log."""
+"""doctor: why a card does not work and how to mend it: this machine, evidence that somebody sent, or a job's own log and readings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def doctor(
         str | None, typer.Option("--from", metavar="PATH", help=_("Read evidence instead of looking at this machine"))
     ] = None,
     job: Annotated[
-        str | None, typer.Option("--job", metavar="JOB", help=_("Why a job's item ended as it did, from its log"))
+        str | None,
+        typer.Option(
+            "--job", metavar="JOB", help=_("Why a job's item ended so or is slow, by its log and its cards' readings")
+        ),
     ] = None,
     item: Annotated[
         int | None,
