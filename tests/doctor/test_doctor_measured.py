@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -271,17 +271,17 @@ WELL = mark("health", "The card answers again.", at=T0 + 31)
     ],
 )  # fmt: skip
 def test_what_happened_to_the_card_is_named(marks, cause):
-    lines = mark_lines(marks, HOLD, stopped=False)
+    lines = mark_lines(marks, HOLD, failed=True)
     found = told("CUDA error: unspecified launch failure\n", marks=lines, utilisation=BUSY, end="program-error")
     assert causes(found)[0] == cause
     assert f"card {CARD}" in "".join(found["findings"][0]["evidence"])
 
 
 def test_a_card_that_came_back_by_itself_was_not_lost_for_good():
-    back = told(marks=mark_lines([mark("health", LOST), WELL], HOLD, stopped=False), utilisation=BUSY)
-    gone = told(marks=mark_lines([mark("health", LOST)], HOLD, stopped=False), utilisation=BUSY)
+    back = told(marks=mark_lines([mark("health", LOST), WELL], HOLD, failed=True), utilisation=BUSY)
+    gone = told(marks=mark_lines([mark("health", LOST)], HOLD, failed=True), utilisation=BUSY)
     assert back["findings"][0]["certainty"] < gone["findings"][0]["certainty"]
-    assert told(marks=mark_lines([WELL], HOLD, stopped=False), utilisation=BUSY)["verdict"] == "healthy"
+    assert told(marks=mark_lines([WELL], HOLD, failed=True), utilisation=BUSY)["verdict"] == "healthy"
 
 
 def test_marks_of_others_and_of_other_times_are_not_its_own():
@@ -291,11 +291,19 @@ def test_marks_of_others_and_of_other_times_are_not_its_own():
         mark("xid", XID, number=79, card="nvidia:GPU-b"),
         mark("silent", "Reading {vendor} cards does not end: their values are unknown since.", vendor="nvidia"),
     ]
-    assert mark_lines(marks, HOLD, stopped=False) == ""
-    assert mark_lines([mark("xid", XID, number=79, at=T0 + 62)], HOLD, stopped=False)  # seen a moment later
+    assert mark_lines(marks, HOLD, failed=True) == ""
+    assert mark_lines([mark("xid", XID, number=79, at=T0 + 62)], HOLD, failed=True)  # seen a moment later
     killed = [mark("xid", XID, number=45)]
-    assert mark_lines(killed, HOLD, stopped=True) == ""  # we ended it, and that is what this number means
-    assert mark_lines(killed, HOLD, stopped=False)
+    assert mark_lines(killed, HOLD, failed=False) == ""  # we ended it, and that is what this number means
+    assert mark_lines(killed, HOLD, failed=True)
+
+
+def test_one_of_several_cards_that_was_not_used_is_no_program_on_the_cpu():
+    of = measure(cores=3.0, **UNUSED)
+    (card,) = of.cards
+    assert [fact.name for fact in measured_facts(of)] == ["card_unused"]
+    used = replace(card, card="nvidia:GPU-b", utilisation=0.9, busiest=1.0)
+    assert [fact.name for fact in measured_facts(replace(of, cards=(card, used)))] == []
 
 
 @pytest.mark.parametrize(

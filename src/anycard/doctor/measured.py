@@ -20,6 +20,7 @@ _IDLE = 0.3  # share of the time that a card waited between its uses: a tenth is
 _PAUSES = 3  # one long stage on the CPU is a stage; what feeds too slowly lets the card wait again and again
 _UNUSED_S = 15.0  # of a run that is over
 _UNUSED_RUNNING_S = 120.0  # what still runs may yet come to it
+_USED = 0.3  # mean utilisation from which on nobody says that the program runs on the CPU
 _WORKING_CORES = 0.3  # a program that does less than this waits for somebody
 _CONTEXT_BYTES = 64 << 20  # no library opens a card for less
 _BASE_BYTES = 2 << 30  # what a driver keeps for itself, at most; more is somebody's
@@ -85,8 +86,9 @@ class Measured:
 def measured_facts(of: Measured) -> list[Fact]:
     """Each fact's value is a whole number, as ``rule.measured`` compares it; the lines are numbered in their order."""
     facts: list[Fact] = []
+    unused = bool(of.cards) and all(_is_unused(card, of) for card in of.cards)  # one of several is another story
     for card in of.cards:
-        for name, value, text in _of_card(card, of):
+        for name, value, text in _of_card(card, of, unused):
             line = Line(MEASURED, len(facts) + 1, f"card {card.card} {text}", rank=_LAST_RANK, measured=True)
             facts.append(Fact(name, str(round(value)), line))
     return facts
@@ -95,10 +97,14 @@ def measured_facts(of: Measured) -> list[Fact]:
 _Told = Iterator[tuple[str, float, str]]
 
 
-def _of_card(card: MeasuredCard, of: Measured) -> _Told:
+def _of_card(card: MeasuredCard, of: Measured, unused: bool) -> _Told:
     yield from _slowed(card)
     yield from _waited(card)
-    yield from _used_or_not(card, of)
+    yield from _used(card)
+    if unused:
+        cores = f", while {of.cpu_cores:.1f} CPUs were busy"
+        length = format_duration(card.seen_s)
+        yield "card_unused", 100, f"never used in {length}: utilisation 0 %, none of its memory taken{cores}"
     yield from _memory(card)
     yield from _link(card)
     if card.ecc_uncorrected:
@@ -158,15 +164,10 @@ def _waited(card: MeasuredCard) -> _Told:
         yield name, share, f"idle {share:.0f} % of {format_duration(card.seen_s)} between its uses {doing}{busy}"
 
 
-def _used_or_not(card: MeasuredCard, of: Measured) -> _Told:
-    if card.utilisation is None or card.busiest is None:
-        return
-    if (card.own_bytes or 0.0) > 0 and card.utilisation >= 0.3 and card.seen_s >= SEEN_S:
-        yield "card_used", 100 * card.utilisation, f"{100 * card.utilisation:.0f} % busy, by the job's own programs"
-    if _is_unused(card, of):
-        cores = f", while {of.cpu_cores:.1f} CPUs were busy"
-        length = format_duration(card.seen_s)
-        yield "card_unused", 100, f"never used in {length}: utilisation 0 %, none of its memory taken{cores}"
+def _used(card: MeasuredCard) -> _Told:
+    busy = card.utilisation or 0.0
+    if (card.own_bytes or 0.0) > 0 and busy >= _USED and card.seen_s >= SEEN_S:
+        yield "card_used", 100 * busy, f"{100 * busy:.0f} % busy, by the job's own programs"
 
 
 def _is_unused(card: MeasuredCard, of: Measured) -> bool:
@@ -176,9 +177,9 @@ def _is_unused(card: MeasuredCard, of: Measured) -> bool:
         return False
     if card.seen_s < (_UNUSED_RUNNING_S if of.runs else _UNUSED_S) or card.seen_s < 0.8 * of.length_s:
         return False
-    if card.memory_bytes is None or card.grew_bytes is None or (card.own_bytes or 0.0) > 0:
+    if card.busiest is None or card.memory_bytes is None or card.grew_bytes is None or (card.own_bytes or 0.0) > 0:
         return False
-    return (card.busiest or 0.0) < 0.005 and card.grew_bytes < _CONTEXT_BYTES and card.memory_bytes < _BASE_BYTES
+    return card.busiest < 0.005 and card.grew_bytes < _CONTEXT_BYTES and card.memory_bytes < _BASE_BYTES
 
 
 def _memory(card: MeasuredCard) -> _Told:

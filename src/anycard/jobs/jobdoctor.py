@@ -59,14 +59,14 @@ async def _looked_at(
     for series in (*month.cards, *before.cards):
         earlier.setdefault(series.card_id, []).append(series)
     runs, end = tried.item["state"] in _RUNS, tried.item["end_reason"]
-    stopped = not runs and end in _STOPPED
+    failed = not runs and end != EndReason.SUCCEEDED and end not in _STOPPED
     told = await asyncio.to_thread(
         measured,
         seen_of(holds, span, jobs.cards()),
         span.uses,
         earlier,
         runs=runs,
-        failed=not runs and not stopped and end != EndReason.SUCCEEDED,
+        failed=failed,
         waits=tried.job["kind"] != "batch",
     )
-    return mark_lines(late.marks, holds, stopped=stopped), asdict(told)
+    return mark_lines(late.marks, holds, failed=failed), asdict(told)

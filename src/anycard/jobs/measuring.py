@@ -17,7 +17,8 @@ from anycard.store.readings import MarkRow, UseRow
 _FINE_S = 10.0  # a row that stands for so little tells how long a reason lasted
 _AFTER_S = 3.0  # what ended an attempt is seen a moment later
 _END_S = 5.0  # the last moments, in which memory may have run out
-_CLEANED_UP = 45  # the Xid of a program that was killed
+# Xids that the error of some program causes: of one that ended well it was another's, and one that is killed leaves 45.
+_BY_PROGRAMS = frozenset({13, 31, 32, 43, 44, 45, 69})
 _TOLD = frozenset({"xid", "ecc", "health", "kernel"})  # the others are about the looking
 
 
@@ -148,14 +149,14 @@ def _growth(inside: Series) -> float | None:
     return max(counts) - counts[0] if counts else None
 
 
-def mark_lines(marks: Iterable[MarkRow], holds: Sequence[Hold], *, stopped: bool) -> str:
-    """What drivers and the kernel said of the cards while they were held, a line each, in their words. ``stopped``: anycard ended the
-    attempt."""
+def mark_lines(marks: Iterable[MarkRow], holds: Sequence[Hold], *, failed: bool) -> str:
+    """What drivers and the kernel said of the cards while they were held, a line each, in their words. ``failed``: by itself; else what
+    programs' own errors leave is not this one's."""
     told = [
         f"{rfc3339(mark.at)} card {mark.card_id} {_words(mark)}"
         for mark in marks
         if mark.kind in _TOLD
-        and not (stopped and mark.text.params.get("number") == _CLEANED_UP)
+        and (failed or mark.text.params.get("number") not in _BY_PROGRAMS)
         and any(hold.card_id == mark.card_id and hold.since <= mark.at <= hold.until + _AFTER_S for hold in holds)
     ]
     return "".join(f"{line}\n" for line in told)
