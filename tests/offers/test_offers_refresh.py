@@ -18,7 +18,7 @@ from anycard.errors import UnavailableError, UsageError
 from anycard.offers.catalogue import CatalogueError, parse_offers
 from anycard.offers.files import SHIPPED_ON, catalogue_file, known_offers, rates, shipped_offers
 from anycard.offers.online import refresh
-from anycard.offers.skypilot import COLUMNS, catalogue_rows, known_terms, merged
+from anycard.offers.skypilot import COLUMNS, catalogue_rows, merged
 
 # The three layouts that the catalogue has: JSON, a Python dictionary with GiB where it says MiB (RunPod), and zones (AWS).
 VERDA = """InstanceType,UpstreamCloudId,vCPUs,MemoryGiB,AcceleratorName,AcceleratorCount,GpuInfo,Region,Price,SpotPrice
@@ -125,29 +125,18 @@ def test_damaged_rates_fall_back_to_the_shipped_ones(tmp_path, text):
     assert rates((), tmp_path) == rates()
 
 
-def test_what_we_know_of_a_providers_terms_is_kept():
-    ours = parse_offers(
-        [
-            {
-                "provider": "P",
-                "instance": "a",
-                "billing_step_s": "60",
-                "egress_per_gb": "0.05",
-                "source_date": "2026-01",
-            },
-            {
-                "provider": "P",
-                "instance": "b",
-                "billing_step_s": "60",
-                "egress_per_gb": "0.09",
-                "source_date": "2026-02",
-            },
-            {"provider": "Q", "instance": "c", "billing_step_s": "1"},
-        ]
+def test_what_is_fetched_has_its_providers_terms(web, tmp_path):
+    web |= {"/c/verda/vms.csv": VERDA, "/c/runpod/vms.csv": RUNPOD, "/ecb.xml": ECB}
+    fetch(web, tmp_path)
+    known = {offer.id: offer for offer in known_offers(tmp_path)}
+    pod, verda = known["runpod-1x-a100-80gb-secure-se"], known["verda-datacrunch-1b200.30v-fin-03"]
+    assert (pod.storage_running_per_gb_month, pod.storage_stopped_per_gb_month, pod.egress_per_gb) == (
+        Decimal("0.10"),
+        Decimal("0.20"),
+        0,
     )
-    terms = known_terms(ours, "P")
-    assert terms["billing_step_s"] == "60" and "egress_per_gb" not in terms and "2026-01, 2026-02" in terms["note"]
-    assert known_terms(ours, "R") == {}
+    assert "runpod.io" in pod.origin("egress_per_gb").source and pod.origin("spot_per_h").source_date == DAY
+    assert verda.billing_step_s == 600 and [term.name for term in verda.terms][-1] == "2-year"
 
 
 def test_offers_without_a_day_are_at_least_as_old_as_their_table():
@@ -165,7 +154,7 @@ SKY_COLUMNS = (
 
 @given(st.lists(st.dictionaries(st.sampled_from(SKY_COLUMNS), st.text(max_size=12))))
 def test_whatever_a_table_holds_our_own_reader_takes_what_is_kept(rows):
-    kept, unread = catalogue_rows(rows, "verda", DAY, {})
+    kept, unread = catalogue_rows(rows, "verda", DAY)
     assert len(kept) + unread <= len(rows)
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS)

@@ -16,11 +16,12 @@ _SLUGS = frozenset((
     N_("tiled-decode"), N_("smaller-picture"), N_("offload-fp8"),
     # lines of a quote, what an offer does not say
     N_("setup"), N_("failed_tries"), N_("spot_restarts"), N_("forgotten"), N_("billing_step"), N_("storage_running"),
-    N_("storage_stopped"), N_("data_out"), N_("billing_step_s"), N_("start_s"), N_("spot_availability"),
-    N_("storage_running_per_gb_month"), N_("storage_stopped_per_gb_month"), N_("egress_per_gb"), N_("h"), N_("GB month"),
+    N_("storage_stopped"), N_("data_in"), N_("data_out"), N_("billing_step_s"), N_("start_s"), N_("spot_availability"),
+    N_("storage_running_per_gb_month"), N_("storage_stopped_per_gb_month"), N_("egress_per_gb"), N_("ingress_per_gb"), N_("h"),
+    N_("GB month"),
     # facts about a provider
     N_("card"), N_("link"), N_("queue"), N_("persistence"), N_("storage_read"), N_("network"), N_("open"), N_("closed"),
-    N_("persistent"),
+    N_("persistent"), N_("volumes-only"), N_("stop"), N_("disk-billed"), N_("billed-in-full"), N_("no-stop"),
 ))  # fmt: skip
 _QUANTISE = "quantise-"
 

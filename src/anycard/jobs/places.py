@@ -156,8 +156,37 @@ def on_cpu(work: Work, cpu: CardSpec, cores: float, words: Words) -> list[Candid
     return [Candidate(CPU, words(N_("here, on the CPU")), hours, Decimal(0), hours * _CPU_SPREAD, "CPU", "cpu")]
 
 
+@dataclass(frozen=True, slots=True)
+class Luggage:
+    """What a job takes along to a rented place: its environment made there in ``setup_s``, data that comes in, is kept while it runs and
+    for ``stopped_s`` afterwards, and goes out. Seconds and GB (1e9 bytes)."""
+
+    setup_s: int = 0
+    download_gb: Decimal = Decimal(0)
+    storage_gb: Decimal = Decimal(0)
+    stopped_s: int = 0
+    data_out_gb: Decimal = Decimal(0)
+
+    def quoted(self, work_s: int) -> QuoteJob:
+        """``work_s`` of work with it."""
+        return QuoteJob(
+            work_s,
+            self.setup_s,
+            self.download_gb,
+            storage_gb=self.storage_gb,
+            stopped_s=self.stopped_s,
+            data_out_gb=self.data_out_gb,
+        )
+
+
 def rented(
-    work: Work, offers: Iterable[Offer], cpu: CardSpec, rates: Rates, currency: str, words: Words
+    work: Work,
+    offers: Iterable[Offer],
+    cpu: CardSpec,
+    rates: Rates,
+    currency: str,
+    words: Words,
+    luggage: Luggage = Luggage(),
 ) -> tuple[list[Candidate], list[str]]:
     """Every offer that it fits and whose speed is known; and what was left out and why, in words, counted."""
     found: list[Candidate] = []
@@ -185,9 +214,8 @@ def rented(
             left_out[words(_UNKNOWN_CARD if offer.card and spec is None else _TOO_SMALL)] += 1
             continue
         try:
-            priced = quote(
-                QuoteJob(work_s=round(work.total_s(seconds, at_once))), offer, rates=rates, currency=currency
-            )
+            asked = luggage.quoted(round(work.total_s(seconds, at_once)))
+            priced = quote(asked, offer, rates=rates, currency=currency)
         except PriceError as error:
             left_out[words(error.message, **error.params)] += 1
             continue

@@ -32,6 +32,11 @@ class Candidate:
     quote: Quote | None = None
     note: Text | None = None
 
+    @property
+    def is_whole(self) -> bool:
+        """False where a price of what is asked for is not known: it costs more than ``cost``."""
+        return self.quote is None or not self.quote.missing
+
     def to_json(self) -> dict[str, Any]:
         return {
             "place": self.place,
@@ -45,6 +50,7 @@ class Candidate:
             "price_date": (self.quote.offer.source_date or None) if self.quote else None,
             "price_source": self.quote.offer.source if self.quote else None,
             "unknown": list(self.quote.unknown) if self.quote else [],
+            "cost_is_whole": self.is_whole,
             "note": str(self.note) if self.note else None,
         }
 
@@ -91,10 +97,14 @@ class Advice:
     def choice(self) -> Candidate | None:
         return self.ranked[0] if self.ranked else None
 
+    @property
+    def runner_up(self) -> Candidate | None:
+        return self.ranked[1] if len(self.ranked) > 1 else None
+
     def to_json(self) -> dict[str, Any]:
         return {
             "choice": self.choice.to_json() if self.choice else None,
-            "runner_up": self.ranked[1].to_json() if len(self.ranked) > 1 else None,
+            "runner_up": self.runner_up.to_json() if self.runner_up else None,
             "ranked": [candidate.to_json() for candidate in self.ranked],
             "rejected": [{"name": one.name, "reason": str(one.reason)} for one in self.rejected],
             "reason": str(self.reason),
@@ -153,10 +163,12 @@ def _forbidden(candidate: Candidate, wish: Wish) -> Text | None:
     return None
 
 
-def _order(candidate: Candidate, wish: Wish, fastest_h: float) -> tuple[bool, Decimal | float, Decimal | float]:
+def _order(candidate: Candidate, wish: Wish, fastest_h: float) -> tuple[bool, bool, Decimal | float, Decimal | float]:
+    """What a place does not say is not free: by cost, those whose bill is not wholly known come after those whose is."""
     if wish.by == "time":
-        return (False, candidate.hours_high, candidate.cost)
-    return (wish.by == "cost" and candidate.hours > fastest_h * wish.patience, candidate.cost, candidate.hours_high)
+        return (False, False, candidate.hours_high, candidate.cost)
+    slow = wish.by == "cost" and candidate.hours > fastest_h * wish.patience
+    return (slow, not candidate.is_whole, candidate.cost, candidate.hours_high)
 
 
 def _reason(ranked: Sequence[Candidate], wish: Wish, currency: str) -> Text:

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from anycard.errors import UsageError
 from anycard.offers.money import PriceError, parse_decimal, parse_price
-from anycard.offers.offer import HOURS_PER_MONTH, OWN, Offer, Term
+from anycard.offers.offer import HOURS_PER_MONTH, OWN, Offer, Origin, Term
 from anycard.offers.own import hardware_of_row, own_offer
 
 _CURRENCY = re.compile(r"^[A-Z]{3}$")
@@ -30,6 +30,7 @@ _COLUMNS = {
     "storage_per_gb_month": "storage_running_per_gb_month",
 }
 _MONTHS_MAX = Decimal(600)
+STOPS = ("disk-billed", "billed-in-full", "no-stop")  # what a stopped machine costs
 _STEPS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 
 
@@ -97,6 +98,7 @@ def _offer(row: Mapping[str, str], source: str, known_by: str) -> Offer:
         on_demand_per_h=figures.on_demand_per_h,
         billing_step_s=offer.billing_step_s or figures.billing_step_s,
         egress_per_gb=offer.egress_per_gb or figures.egress_per_gb,
+        ingress_per_gb=offer.ingress_per_gb or figures.ingress_per_gb,
         storage_running_per_gb_month=offer.storage_running_per_gb_month or figures.storage_running_per_gb_month,
         storage_stopped_per_gb_month=offer.storage_stopped_per_gb_month or figures.storage_stopped_per_gb_month,
         start_s=offer.start_s or figures.start_s,
@@ -118,12 +120,20 @@ def with_terms(offers: Iterable[Offer]) -> Iterator[Offer]:
                 billing_step_s=length_s,
                 minimum_s=length_s,
                 terms=(),
+                origins=_of_a_lease(offer.origins),
             )
+
+
+def _of_a_lease(origins: Mapping[str, Origin]) -> Mapping[str, Origin]:
+    """The price of a lease is what whoever tells the terms says."""
+    said = origins.get("terms")
+    return origins if said is None else {**origins, "on_demand_per_h": said}
 
 
 def _priced(
     row: Mapping[str, str], provider: str, instance: str, region: str, currency: str, source: str, known_by: str
 ) -> Offer:
+    on_demand = parse_price(row.get("on_demand_per_h", ""), "on_demand_per_h")
     return Offer(
         id=row.get("id", "").strip() or _slug(provider, instance, region),
         provider=provider or "own",
@@ -136,16 +146,22 @@ def _priced(
         cpus=_number(row, "cpus"),
         memory_gib=_number(row, "memory_gib"),
         region=region,
-        on_demand_per_h=parse_price(row.get("on_demand_per_h", ""), "on_demand_per_h"),
+        on_demand_per_h=on_demand,
         spot_per_h=parse_price(row.get("spot_per_h", ""), "spot_per_h"),
-        billing_step_s=_step(row.get("billing_step_s", "") or row.get("billing_granularity", "")),
-        minimum_s=_seconds(row.get("minimum_s", "")),
+        billing_step_s=parse_step(row.get("billing_step_s", "") or row.get("billing_granularity", "")),
+        minimum_s=parse_seconds(row.get("minimum_s", "")),
         storage_running_per_gb_month=_number(row, "storage_running_per_gb_month"),
         storage_stopped_per_gb_month=_number(row, "storage_stopped_per_gb_month"),
+        storage_free_gb=_number(row, "storage_free_gb"),
         egress_per_gb=_number(row, "egress_per_gb"),
-        start_s=_seconds(row.get("start_s", "")),
+        egress_free_gb=_number(row, "egress_free_gb"),
+        ingress_per_gb=_number(row, "ingress_per_gb"),
+        storage_read_mb_s=_number(row, "storage_read_mb_s"),
+        network_mb_s=_number(row, "network_mb_s"),
+        start_s=parse_seconds(row.get("start_s", "")),
+        stop=parse_stop(row.get("stop", "")),
         persistence=row.get("persistence", "").strip(),
-        terms=_terms(row.get("terms", "")),
+        terms=parse_leases(row.get("terms", ""), on_demand),
         source=row.get("source", "").strip() or source,
         source_date=row.get("source_date", "").strip(),
         note=row.get("note", "").strip(),
@@ -169,33 +185,55 @@ def _number(row: Mapping[str, str], column: str) -> Decimal | None:
     return parse_decimal(row.get(column, ""), column, most=Decimal(10_000_000))
 
 
-def _seconds(text: str) -> int | None:
+def parse_seconds(text: str) -> int | None:
+    """Raises PriceError."""
     value = parse_decimal(text, "seconds", most=Decimal(366 * 86400))
     return None if value is None else int(value)
 
 
-def _step(text: str) -> int | None:
-    """``60`` or ``per minute``; None where it is not said."""
+def parse_step(text: str) -> int | None:
+    """Seconds, of ``60`` or ``per minute``; None where it is not said. Raises PriceError."""
     stripped = text.strip().lower()
     match = re.search(r"(second|minute|hour|day)", stripped)
     if match:
         return _STEPS[match[1]]
-    step = _seconds(stripped)
+    step = parse_seconds(stripped)
     return step if step else None
 
 
-def _terms(text: str) -> tuple[Term, ...]:
-    """``monthly=1200; 1-year=9000``: a name with its price for the whole term."""
+def parse_stop(text: str) -> str:
+    """One of STOPS, or nothing. Raises PriceError."""
+    stop = text.strip().lower()
+    if stop and stop not in STOPS:
+        raise PriceError("{stop} is no way to stop", hint=", ".join(STOPS), stop=stop[:40])
+    return stop
+
+
+def parse_leases(text: str, on_demand: Decimal | None) -> tuple[Term, ...]:
+    """``monthly=1200; 1-year=-8%``: a length with its price for the whole of it, or what is taken off ``on_demand`` (an hour; what is
+    taken off an unknown price is unknown, and left out). Raises PriceError."""
     terms: list[Term] = []
     for piece in filter(None, (part.strip() for part in text.split(";"))):
-        name, _, price = piece.partition("=")
+        name, _, price = (part.strip() for part in piece.partition("="))
         months = _months(name)
         if months is None or not 0 < months <= _MONTHS_MAX:
-            raise PriceError("{name} is no length of a lease", hint="monthly, 6-month, 1-year", name=name.strip()[:40])
-        total = parse_price(price, name.strip(), most=Decimal(100_000_000))
-        if total is not None:
-            terms.append(Term(name.strip(), months, total / (months * HOURS_PER_MONTH)))
+            raise PriceError("{name} is no length of a lease", hint="monthly, 6-month, 1-year", name=name[:40])
+        per_h = _discounted(price, name, on_demand) if price.endswith("%") else _per_hour(price, name, months)
+        if per_h is not None:
+            terms.append(Term(name, months, per_h))
     return tuple(terms)
+
+
+def _per_hour(price: str, name: str, months: Decimal) -> Decimal | None:
+    total = parse_price(price, name, most=Decimal(100_000_000))
+    return None if total is None else total / (months * HOURS_PER_MONTH)
+
+
+def _discounted(price: str, name: str, on_demand: Decimal | None) -> Decimal | None:
+    off = parse_decimal(price.removeprefix("-").removesuffix("%"), name, most=Decimal(99))
+    if off is None or not price.startswith("-"):
+        raise PriceError("{price} takes nothing off", hint="write -8%", price=price[:20])
+    return None if on_demand is None else on_demand * (100 - off) / 100
 
 
 def _months(name: str) -> Decimal | None:

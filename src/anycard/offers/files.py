@@ -18,17 +18,30 @@ from anycard.offers.money import PriceError, Rates, parse_price
 from anycard.offers.offer import Offer
 from anycard.offers.skypilot import merged
 from anycard.offers.spot import Availability, availability
+from anycard.offers.terms import Figure, parse_terms, with_provider_terms
 
 _TABLE_MAX = 64 * 1024 * 1024
 RATES_FILE = "rates.json"
 SHIPPED_ON = "2026-11-30"  # the shipped list was put together then: what gives no day of its own is at least so old
 
+TERMS_READ_ON = "2026-12-01"  # likewise for the providers' terms
+
 
 @cache
 def shipped_offers() -> tuple[Offer, ...]:
     """The catalogue that comes with anycard: each row with its source, and its date where the source gives one."""
-    text = resources.files("anycard.offers").joinpath("data/offers.csv").read_text("utf-8")
-    return parse_offers(csv.DictReader(text.splitlines()), known_by=SHIPPED_ON)
+    return with_provider_terms(parse_offers(_shipped_rows("offers.csv"), known_by=SHIPPED_ON), shipped_terms())
+
+
+@cache
+def shipped_terms() -> tuple[Figure, ...]:
+    """Storage, traffic, billing and long terms of providers, each figure with its source, and its date where the source gives one."""
+    return parse_terms(_shipped_rows("terms.csv"), known_by=TERMS_READ_ON)
+
+
+def _shipped_rows(name: str) -> list[dict[str, str]]:
+    text = resources.files("anycard.offers").joinpath("data", name).read_text("utf-8")
+    return list(csv.DictReader(text.splitlines()))
 
 
 def catalogue_file(folder: Path, cloud: str) -> Path:
@@ -54,7 +67,8 @@ def known_offers(folder: Path) -> tuple[Offer, ...]:
 
 
 def load_offers(path: Path) -> tuple[Offer, ...]:
-    """A CSV or JSON (a list of rows, or ``{"offers": [...]}``) of the user's own. Raises CatalogueError or NotFoundError."""
+    """A CSV or JSON (a list of rows, or ``{"offers": [...]}``) of the user's own; what a row leaves open of a provider whose terms we
+    know, they say. Raises CatalogueError or NotFoundError."""
     content = _text(path)
     rows: Iterable[Mapping[str, object]]
     if path.suffix.lower() == ".json":
@@ -62,7 +76,8 @@ def load_offers(path: Path) -> tuple[Offer, ...]:
     else:
         rows = list(csv.DictReader(content.splitlines()))
     try:
-        return parse_offers(rows, source=path.name, known_by=date.fromtimestamp(path.stat().st_mtime).isoformat())
+        offers = parse_offers(rows, source=path.name, known_by=date.fromtimestamp(path.stat().st_mtime).isoformat())
+        return with_provider_terms(offers, shipped_terms())
     except CatalogueError as error:
         raise CatalogueError("{file}: {fault}", hint=error.hint, file=path.name, fault=str(error)) from None
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 from anycard.offers.money import shown
 
 HOURS_PER_MONTH = Decimal(730)
+# Prices of data kept and moved, not of time.
+BY_AMOUNT = ("storage_running_per_gb_month", "storage_stopped_per_gb_month", "egress_per_gb", "ingress_per_gb")
 OWN = "own"  # the place of what one has bought
 
 
@@ -23,11 +26,45 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """Who says a figure and when: an address, the day it was seen (empty: not told), and what it is of. ``known_by``: the day of the
+    table that it stands in, ISO: it was seen on that day at the latest."""
+
+    source: str = ""
+    source_date: str = ""
+    note: str = ""
+    known_by: str = ""
+
+    def age_days(self, today: date) -> int | None:
+        """Days since the figure was seen; None where its source gives no day."""
+        day = _day(self.source_date)
+        return None if day is None else (today - day).days
+
+    def least_age_days(self, today: date) -> int | None:
+        """Days since the figure was seen, at least: by the day of the table, where the figure has none."""
+        age = self.age_days(today)
+        day = _day(self.known_by)
+        return age if age is not None or day is None else max(0, (today - day).days)
+
+    def to_json(self, today: date) -> dict[str, Any]:
+        return {
+            "source": self.source,
+            "source_date": self.source_date or None,
+            "age_days": self.age_days(today),
+            "age_at_least_days": self.least_age_days(today),
+            "note": self.note or None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Offer:
-    """Prices are for the whole instance, an hour, in ``currency``; storage a GB and month, egress a GB.
+    """Prices are for the whole instance, an hour, in ``currency``; storage a GB and month, egress (out) and ingress (in) a GB.
 
     ``billing_step_s``: time is rounded up to it; ``minimum_s``: the least that is billed. ``place``: ``rented``, ``own`` or ``here``.
-    ``card_count`` may be a fraction (a slice) or 0 (CPU only).
+    ``card_count`` may be a fraction (a slice) or 0 (CPU only). ``storage_free_gb`` and ``egress_free_gb`` (a month) cost nothing.
+    ``stop``: what a stopped machine costs: ``disk-billed`` (its disk alone), ``billed-in-full``, or ``no-stop`` (it can only be deleted).
+    ``persistence``: what outlives a stop: ``persistent`` (its disk) or ``volumes-only``. Bandwidths as the provider says them, MB a second.
+    ``origins``: of the figures that somebody else says than the row's own source, by field (a provider's terms).
     """
 
     id: str
@@ -47,8 +84,14 @@ class Offer:
     minimum_s: int | None = None
     storage_running_per_gb_month: Decimal | None = None
     storage_stopped_per_gb_month: Decimal | None = None
+    storage_free_gb: Decimal | None = None
     egress_per_gb: Decimal | None = None
+    egress_free_gb: Decimal | None = None
+    ingress_per_gb: Decimal | None = None
+    storage_read_mb_s: Decimal | None = None
+    network_mb_s: Decimal | None = None
     start_s: int | None = None
+    stop: str = ""
     persistence: str = ""
     terms: tuple[Term, ...] = ()
     source: str = ""
@@ -56,17 +99,20 @@ class Offer:
     note: str = ""
     place: str = "rented"
     known_by: str = ""  # the day of the table that it stands in: its price was seen on that day at the latest
+    origins: Mapping[str, Origin] = field(default_factory=dict, hash=False)
+
+    def origin(self, name: str) -> Origin:
+        """Who says the figure ``name``: the provider's terms, else the row itself."""
+        own = Origin(self.source, self.source_date, self.note, self.known_by)
+        return self.origins.get(name, own)
 
     def least_age_days(self, today: date) -> int | None:
         """Days since the price was seen, at least: by the day of the table, where the row gives none."""
-        age = self.age_days(today)
-        day = _day(self.known_by)
-        return age if age is not None or day is None else max(0, (today - day).days)
+        return self.origin("on_demand_per_h").least_age_days(today)
 
     def age_days(self, today: date) -> int | None:
         """Days since the price was seen; None where its source gives no day."""
-        day = _day(self.source_date)
-        return None if day is None else (today - day).days
+        return self.origin("on_demand_per_h").age_days(today)
 
     def to_json(self, today: date) -> dict[str, Any]:
         def text(value: Decimal | None) -> str | None:
@@ -90,8 +136,14 @@ class Offer:
             "minimum_s": self.minimum_s,
             "storage_running_per_gb_month": text(self.storage_running_per_gb_month),
             "storage_stopped_per_gb_month": text(self.storage_stopped_per_gb_month),
+            "storage_free_gb": text(self.storage_free_gb),
             "egress_per_gb": text(self.egress_per_gb),
+            "egress_free_gb": text(self.egress_free_gb),
+            "ingress_per_gb": text(self.ingress_per_gb),
+            "storage_read_mb_s": None if self.storage_read_mb_s is None else float(self.storage_read_mb_s),
+            "network_mb_s": None if self.network_mb_s is None else float(self.network_mb_s),
             "start_s": self.start_s,
+            "stop": self.stop or None,
             "persistence": self.persistence or None,
             "terms": [
                 {"name": term.name, "months": str(term.months), "per_h": shown(term.per_h)} for term in self.terms
@@ -102,6 +154,7 @@ class Offer:
             "age_days": self.age_days(today),
             "age_at_least_days": self.least_age_days(today),
             "note": self.note or None,
+            "origins": {name: origin.to_json(today) for name, origin in self.origins.items()},
         }
 
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from anycard.errors import NotFoundError, UnavailableError, UsageError
-from anycard.offers.files import RATES_FILE, catalogue_file, shipped_offers
-from anycard.offers.skypilot import CLOUDS, COLUMNS, VERSION, catalogue_rows, known_terms
+from anycard.offers.files import RATES_FILE, catalogue_file
+from anycard.offers.skypilot import CLOUDS, COLUMNS, VERSION, catalogue_rows
 
 CATALOGUE = f"https://raw.githubusercontent.com/skypilot-org/skypilot-catalog/master/catalogs/{VERSION}"
 RATES = "https://www.ecb.europa.eu/stats/eurofxref/eurofxref-daily.xml"
@@ -72,9 +72,7 @@ def refresh(
         if text is None:
             failed[CLOUDS[cloud]] = why
             continue
-        rows, bad = catalogue_rows(
-            csv.DictReader(io.StringIO(text)), cloud, day, known_terms(shipped_offers(), CLOUDS[cloud])
-        )
+        rows, bad = catalogue_rows(csv.DictReader(io.StringIO(text)), cloud, day)
         unread += bad
         if not rows:
             failed[CLOUDS[cloud]] = "no offers are in its table"

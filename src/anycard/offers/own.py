@@ -76,6 +76,7 @@ def own_offer(hardware: Hardware, offer_id: str = "own") -> Offer:
         on_demand_per_h=hardware.per_busy_hour,
         billing_step_s=1,
         egress_per_gb=Decimal(0),
+        ingress_per_gb=Decimal(0),
         storage_running_per_gb_month=Decimal(0),
         storage_stopped_per_gb_month=Decimal(0),
         start_s=0,

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
 from anycard.model.text import Text
 from anycard.offers.money import PriceError, Rates, exact, shown
-from anycard.offers.offer import HOURS_PER_MONTH, Offer
+from anycard.offers.offer import BY_AMOUNT, HOURS_PER_MONTH, Offer
 from anycard.offers.spot import Availability, SpotJob, forecast
 
 _HOUR = Decimal(3600)
 _ZERO = Decimal(0)
 _LONGEST_S = 100 * 365 * 86400
+# What the price of a disk after the work takes for granted, by what a stop costs there.
+_STOPS = {
+    "billed-in-full": Text("the machine is deleted and its volume kept: stopped, it is billed in full"),
+    "no-stop": Text("the machine is deleted and its volume kept: it cannot be stopped"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +27,9 @@ class QuoteJob:
     """What is to be paid for. Seconds and GB (1e9 bytes).
 
     ``work_s``: undisturbed run time of the whole job on this offer. ``setup_s``: environment made, each time a card is had.
-    ``download_gb`` at ``download_mb_s``; ``storage_gb`` kept while it runs and for ``stopped_s`` afterwards; ``data_out_gb`` leaves the
-    provider. ``failed_share``: share of the work done again after failures. ``forgotten_s``: until somebody notices that it is over.
+    ``download_gb`` come in at ``download_mb_s``; ``storage_gb`` kept while it runs and for ``stopped_s`` afterwards; ``data_out_gb``
+    leaves the provider. ``failed_share``: share of the work done again after failures. ``forgotten_s``: until somebody notices that it
+    is over.
     """
 
     work_s: int
@@ -41,7 +48,8 @@ class QuoteJob:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """``quantity`` of ``unit`` at ``rate``; ``amount`` is what counts."""
+    """``quantity`` of ``unit`` at ``rate``; ``amount`` is what counts. ``figure``: the field of the offer that the rate is, which says
+    where it comes from."""
 
     name: str
     amount: Decimal
@@ -49,6 +57,7 @@ class Line:
     unit: str
     rate: Decimal
     note: Text | None = None
+    figure: str = "on_demand_per_h"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -78,6 +87,15 @@ class Quote:
     @property
     def total(self) -> Decimal:
         return sum((line.amount for line in self.lines), _ZERO)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The prices of what is asked for that the offer does not say: the bill is higher than the total, nobody knows how much."""
+        return tuple(name for name in self.unknown if name in BY_AMOUNT)
+
+    def to_json_lines(self, today: date) -> list[dict[str, Any]]:
+        """The lines, each with who says its rate and when."""
+        return [line.to_json() | {"origin": self.offer.origin(line.figure).to_json(today)} for line in self.lines]
 
     def line(self, name: str) -> Decimal:
         return sum((line.amount for line in self.lines if line.name == name), _ZERO)
@@ -130,11 +148,11 @@ def quote(
             Decimal(billed) / _HOUR * per_h
         )  # what is paid; the last line takes the crumbs of the others' rounding
         lines.append(replace(rounding, amount=bill - sum((line.amount for line in lines), _ZERO)))
-    held_s = billed + waiting_s
-    lines += _storage(job, offer, held_s, rates, wanted, unknown)
-    if job.data_out_gb:
-        lines.append(_traffic(job, offer, rates, wanted, unknown))
-    kept = tuple(line for line in lines if line.amount or line.name == "compute")
+    lines += _storage(job, offer, busy_s + waiting_s, rates, wanted, unknown)
+    lines += _traffic(job, offer, rates, wanted, unknown)
+    kept = tuple(line for line in lines if line.amount or line.name == "compute" or line.figure in BY_AMOUNT)
+    if job.spot:
+        kept = tuple(replace(line, figure="spot_per_h") if line.unit == "h" else line for line in kept)
     total = sum((line.amount for line in kept), _ZERO)
     extra = exact(per_h * Decimal(spot_high_s - spot_s) / _HOUR)
     return Quote(
@@ -188,29 +206,46 @@ def _time(name: str, seconds: int, per_h: Decimal, note: Text | None = None) -> 
 
 
 def _storage(job: QuoteJob, offer: Offer, held_s: int, rates: Rates, wanted: str, unknown: list[str]) -> list[Line]:
+    """The disk while the machine is had, and afterwards. What is free of it stays free as long as the machine is there."""
     lines: list[Line] = []
-    if not job.storage_gb:
-        return lines
-    for name, seconds, price in (
-        ("storage_running", held_s, offer.storage_running_per_gb_month),
-        ("storage_stopped", job.stopped_s, offer.storage_stopped_per_gb_month),
+    free = offer.storage_free_gb or _ZERO
+    running = Text("{free} GB are free", {"free": f"{free:f}"}) if free else None
+    for name, seconds, freed, note in (
+        ("storage_running", held_s, free, running),
+        ("storage_stopped", job.stopped_s, free if offer.stop == "disk-billed" else _ZERO, _STOPS.get(offer.stop)),
     ):
-        if not seconds:
+        if not seconds or not job.storage_gb:
             continue
+        figure = f"{name}_per_gb_month"
+        price = getattr(offer, figure)
         if price is None:
-            unknown.append(f"{name}_per_gb_month")
+            unknown.append(figure)
             continue
         months = Decimal(seconds) / _HOUR / HOURS_PER_MONTH
         rate = rates.convert(price, offer.currency, wanted)
-        lines.append(Line(name, exact(job.storage_gb * months * rate), job.storage_gb * months, "GB month", rate))
+        amount = max(_ZERO, job.storage_gb - freed) * months
+        lines.append(Line(name, exact(amount * rate), amount, "GB month", rate, note, figure))
     return lines
 
 
-def _traffic(job: QuoteJob, offer: Offer, rates: Rates, wanted: str, unknown: list[str]) -> Line:
-    if offer.egress_per_gb is None:
-        unknown.append("egress_per_gb")
-    rate = rates.convert(offer.egress_per_gb or _ZERO, offer.currency, wanted)
-    return Line("data_out", exact(job.data_out_gb * rate), job.data_out_gb, "GB", rate)
+def _traffic(job: QuoteJob, offer: Offer, rates: Rates, wanted: str, unknown: list[str]) -> list[Line]:
+    lines: list[Line] = []
+    free = offer.egress_free_gb or _ZERO
+    note = Text("the first {free} GB of a month are free", {"free": f"{free:f}"}) if free else None
+    for name, gb, freed, figure, told in (
+        ("data_in", job.download_gb, _ZERO, "ingress_per_gb", None),
+        ("data_out", job.data_out_gb, free, "egress_per_gb", note),
+    ):
+        price = getattr(offer, figure)
+        if not gb:
+            continue
+        if price is None:
+            unknown.append(figure)
+            continue
+        rate = rates.convert(price, offer.currency, wanted)
+        paid = max(_ZERO, gb - freed)
+        lines.append(Line(name, exact(paid * rate), paid, "GB", rate, told, figure))
+    return lines
 
 
 def _known(value: int | None, name: str, unknown: list[str]) -> int:

@@ -4,26 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from anycard.model.text import Text
-from anycard.offers.offer import Offer
+from anycard.offers.offer import Offer, Origin
 
 # Below this sequential read a card waits for its data (issue 5; a 224-pixel image pipeline on one A100 reads about as much).
 STORAGE_MIN_MB_S = 500.0
+NETWORK_MIN_MB_S = 100.0
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """``good`` None: unknown."""
+    """``good`` None: unknown. ``origin``: who says it and when, of what is not measured."""
 
     name: str
     value: str | None
     good: bool | None
     note: Text
+    origin: Origin | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "value": self.value, "good": self.good, "note": str(self.note)}
+    def to_json(self, today: date) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "value": self.value,
+            "good": self.good,
+            "note": str(self.note),
+            "origin": None if self.origin is None else self.origin.to_json(today),
+        }
 
 
 def scorecard(offers: Iterable[Offer], report: Mapping[str, Any] | None = None) -> tuple[Fact, ...]:
@@ -40,8 +49,9 @@ def scorecard(offers: Iterable[Offer], report: Mapping[str, Any] | None = None) 
         _step(mine),
         _queue(seen),
         _persistence(mine),
-        _bandwidth("storage_read", seen.get("storage_read_mb_s"), STORAGE_MIN_MB_S),
-        _bandwidth("network", seen.get("network_mb_s"), 100.0),
+        _stop(mine),
+        _bandwidth("storage_read", mine, seen, STORAGE_MIN_MB_S),
+        _bandwidth("network", mine, seen, NETWORK_MIN_MB_S),
     )
 
 
@@ -67,7 +77,8 @@ def _step(offers: tuple[Offer, ...]) -> Fact:
     steps = sorted({offer.billing_step_s for offer in offers if offer.billing_step_s})
     if not steps:
         return Fact("billing_step", None, None, Text("the billing step is not said: assume hours until told"))
-    return Fact("billing_step", f"{steps[-1]} s", steps[-1] <= 60, Text("time is rounded up to it"))
+    origin = _said(offers, "billing_step_s")
+    return Fact("billing_step", f"{steps[-1]} s", steps[-1] <= 60, Text("time is rounded up to it"), origin)
 
 
 def _queue(seen: Mapping[str, Any]) -> Fact:
@@ -81,14 +92,36 @@ def _persistence(offers: tuple[Offer, ...]) -> Fact:
     kinds = sorted({offer.persistence for offer in offers if offer.persistence})
     if not kinds:
         return Fact("persistence", None, None, Text("what outlives a stop is not said"))
-    return Fact("persistence", ", ".join(kinds), "persistent" in kinds, Text("what outlives a stop"))
+    origin = _said(offers, "persistence")
+    good = True if "persistent" in kinds else None
+    return Fact("persistence", ", ".join(kinds), good, Text("what outlives a stop"), origin)
 
 
-def _bandwidth(name: str, value: object, least: float) -> Fact:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return Fact(
-            name, None, None, Text("not measured; below {least} MB/s a card waits for its data", {"least": least})
+def _stop(offers: tuple[Offer, ...]) -> Fact:
+    kinds = sorted({offer.stop for offer in offers if offer.stop})
+    if not kinds:
+        return Fact("stop", None, None, Text("what a stopped machine costs is not said"))
+    note = Text("what a stopped machine costs")
+    return Fact("stop", ", ".join(kinds), kinds == ["disk-billed"], note, _said(offers, "stop"))
+
+
+def _bandwidth(name: str, offers: tuple[Offer, ...], seen: Mapping[str, Any], least: float) -> Fact:
+    """As measured, else as the provider says it, the lowest of its offers."""
+    figure = f"{name}_mb_s"
+    value = seen.get(figure)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        note = Text("below {least} MB/s a card waits for its data", {"least": f"{least:g}"})
+        return Fact(name, f"{value:g} MB/s", value >= least, note)
+    told = [said for offer in offers if (said := getattr(offer, figure)) is not None]
+    if told:
+        note = Text(
+            "as the provider says, not measured; below {least} MB/s a card waits for its data", {"least": f"{least:g}"}
         )
+        return Fact(name, f"{min(told):f} MB/s", min(told) >= least, note, _said(offers, figure))
     return Fact(
-        name, f"{value:g} MB/s", value >= least, Text("below {least} MB/s a card waits for its data", {"least": least})
+        name, None, None, Text("not measured; below {least} MB/s a card waits for its data", {"least": f"{least:g}"})
     )
+
+
+def _said(offers: tuple[Offer, ...], figure: str) -> Origin | None:
+    return next((offer.origin(figure) for offer in offers if getattr(offer, figure) not in (None, "")), None)

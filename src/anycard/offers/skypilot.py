@@ -1,4 +1,4 @@
-"""SkyPilot's public catalogue as rows of ours: zones merged, GPU memory read, what we know of a provider's terms kept. Pure.
+"""SkyPilot's public catalogue as rows of ours: zones merged, GPU memory read. Pure.
 
 Source: skypilot-org/skypilot-catalog, ``catalogs/v8/CLOUD/vms.csv``.
 """
@@ -23,21 +23,14 @@ CLOUDS: dict[str, str] = {
 }  # fmt: skip
 COLUMNS = (
     "provider", "instance", "card", "card_count", "card_memory_gib", "cpus", "memory_gib", "region", "currency", "on_demand_per_h",
-    "spot_per_h", "billing_step_s", "minimum_s", "storage_running_per_gb_month", "storage_stopped_per_gb_month", "egress_per_gb",
-    "start_s", "persistence", "source", "source_date", "note",
-)  # fmt: skip
-_TERMS = (
-    "billing_step_s", "minimum_s", "storage_running_per_gb_month", "storage_stopped_per_gb_month", "egress_per_gb", "start_s",
-    "persistence",
+    "spot_per_h", "source", "source_date",
 )  # fmt: skip
 _MEMORY = re.compile(r"""['"]SizeInMiB['"]\s*:\s*(\d{1,9}(?:\.\d+)?)""")
 _GIB_INSTEAD = Decimal(1000)  # RunPod's rows give GiB under SizeInMiB: no card has less than 1000 MiB
 _NAME_MAX = 100
 
 
-def catalogue_rows(
-    rows: Iterable[Mapping[str, str]], cloud: str, day: str, terms: Mapping[str, str]
-) -> tuple[list[dict[str, str]], int]:
+def catalogue_rows(rows: Iterable[Mapping[str, str]], cloud: str, day: str) -> tuple[list[dict[str, str]], int]:
     """(rows with our columns, how many could not be read). Of a region's zones the lowest price counts, of each kind; of machines without
     cards the cheapest region alone is kept: there are thousands, and they differ by little."""
     best: dict[tuple[str, str, str, str], dict[str, str]] = {}
@@ -50,21 +43,7 @@ def catalogue_rows(
         place = (row["instance"], row["card"], row["card_count"], row["region"] if row["card"] else "")
         known = best.get(place)
         best[place] = row if known is None else _cheaper(known, row)
-    return [{**row, **terms} for row in best.values()], unread
-
-
-def known_terms(offers: Iterable[Offer], provider: str) -> dict[str, str]:
-    """What all our own rows of ``provider`` that say anything say alike: billing step, storage, egress. The catalogue has none of it."""
-    mine = [offer for offer in offers if offer.provider == provider]
-    found: dict[str, str] = {}
-    for name in _TERMS:
-        values = {str(value) for offer in mine if (value := getattr(offer, name)) not in (None, "")}
-        if len(values) == 1:
-            found[name] = values.pop()
-    if found:
-        dates = sorted({offer.source_date for offer in mine if offer.source_date})
-        found["note"] = f"billing terms as our own list has them ({', '.join(dates)[:60] or 'undated'})"
-    return found
+    return list(best.values()), unread
 
 
 def merged(ours: Sequence[Offer], fetched: Sequence[Offer]) -> tuple[Offer, ...]:

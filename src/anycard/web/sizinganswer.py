@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -13,6 +13,7 @@ from anycard.errors import NotFoundError, UsageError
 from anycard.i18n import _
 from anycard.i18n.slugs import slug
 from anycard.jobs.places import (
+    Luggage,
     Work,
     bought_instead,
     cpu_spec,
@@ -28,7 +29,9 @@ from anycard.model.text import Text
 from anycard.offers.advice import Advice, Wish, advise
 from anycard.offers.files import known_offers, rates
 from anycard.offers.money import shown
+from anycard.offers.offer import Origin
 from anycard.offers.own import Hardware
+from anycard.offers.quote import Line, Quote
 from anycard.sizing.cardspec import CardSpec
 from anycard.sizing.files import Model, card_by_name, known_models, load_model, named_model
 from anycard.sizing.fit import CardFit, fit_serving, fit_training, sentence
@@ -38,6 +41,7 @@ from anycard.sizing.quantization import names as formats
 from anycard.sizing.recipe import Method, Recipe
 from anycard.sizing.speed import training_speed
 from anycard.sizing.training import estimate_training
+from anycard.units import parse_duration
 from anycard.web.svgcharts import WIDTH, Curve, Stack, curve, stack
 from anycard.web.visit import Visit
 
@@ -64,6 +68,16 @@ class Asked:
     watts: Decimal | None = None
     kwh: Decimal | None = None
     currency: str = "USD"
+    luggage: Luggage = field(default_factory=Luggage)
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """A quote line by line: (line, how old its rate is, who says it), and what nobody says."""
+
+    quote: Quote
+    lines: tuple[tuple[Line, str, Origin], ...]
+    unknown: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +88,7 @@ class Answer:
     fits: tuple[CardFit, ...]
     memory: Stack
     advice: Advice
+    bill: Bill | None  # of the best place that is rented
     assumed: tuple[Text, ...]
     bars: tuple[tuple[Any, float, str], ...]  # (place, width of its bar, how old its price is)
     buying: Curve | None
@@ -122,6 +137,12 @@ def _asked(given: Mapping[str, str]) -> Asked:
         watts=_decimal(given["watts"]),
         kwh=_decimal(given["kwh"]),
         currency=given["currency"].strip().upper() or "USD",
+        luggage=Luggage(
+            download_gb=_decimal(given["download_gb"]) or Decimal(0),
+            storage_gb=_decimal(given["storage_gb"]) or Decimal(0),
+            stopped_s=_length(given["kept"]),
+            data_out_gb=_decimal(given["out_gb"]) or Decimal(0),
+        ),
     )
 
 
@@ -131,6 +152,17 @@ def _whole(text: str, default: int, most: int) -> int:
     if not (text.strip().isascii() and text.strip().isdigit() and 1 <= int(text.strip()[:20]) <= most):
         raise UsageError("{value} is no whole number from 1 to {most}", value=text, most=most)
     return int(text.strip())
+
+
+def _length(text: str) -> int:
+    """Seconds of ``10d``, ``5h``; a bare number is days. Raises UsageError."""
+    plain = text.strip()
+    if not plain:
+        return 0
+    try:
+        return round(parse_duration(f"{plain}d" if plain.isdecimal() else plain))
+    except (ValueError, OverflowError):
+        raise UsageError("{value} is no length of time", hint="write 10d or 5h", value=text) from None
 
 
 def _decimal(text: str) -> Decimal | None:
@@ -191,6 +223,7 @@ def _answer(asked: Asked, model: Model, host: Sequence[Card], who: Visit) -> Ans
         fits=fits,
         memory=stack(parts, estimate.low_bytes, estimate.high_bytes, fits[0].card.usable_bytes),
         advice=advice,
+        bill=_bill(advice),
         assumed=(*_assumed(asked), *assumed),
         bars=_bars(advice),
         buying=_buying(hardware, rent, advice.break_even_h_week),
@@ -251,7 +284,7 @@ def _places(
     work = _work(asked, model)
     spec = cpu_spec((cpu.memory_bytes if cpu else None) or 0)
     cores = (cpu.cores if cpu else None) or 1.0
-    found, _left_out = rented(work, offers, spec, exchange, asked.currency, _)
+    found, _left_out = rented(work, offers, spec, exchange, asked.currency, _, asked.luggage)
     return [*here(work, owned, None, _), *on_cpu(work, spec, cores, _), *found]
 
 
@@ -267,11 +300,22 @@ def _bars(advice: Advice) -> tuple[tuple[Any, float, str], ...]:
     return tuple((one, round(float(one.cost / most) * 100, 1), _age(one)) for one in best)
 
 
+def _bill(advice: Advice) -> Bill | None:
+    best = next((one.quote for one in advice.ranked if one.quote is not None), None)
+    if best is None:
+        return None
+    origins = [(line, best.offer.origin(line.figure)) for line in best.lines]
+    return Bill(best, tuple((line, _old(origin), origin) for line, origin in origins), best.missing)
+
+
 def _age(place: Any) -> str:
-    if place.quote is None:
-        return ""
+    return "" if place.quote is None else _old(place.quote.offer.origin("on_demand_per_h"))
+
+
+def _old(origin: Origin) -> str:
+    """How long ago a figure was seen; with a plus where it is at least so old."""
     today = datetime.now(UTC).date()
-    age, least = place.quote.offer.age_days(today), place.quote.offer.least_age_days(today)
+    age, least = origin.age_days(today), origin.least_age_days(today)
     if age is not None:
         return _("{days} days", days=age)
     return "?" if least is None else _("{days}+ days", days=least)

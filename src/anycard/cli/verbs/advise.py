@@ -8,14 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from anycard.cli import options
+from anycard.cli.bill import bill, price_seen, sources, today
+from anycard.cli.luggage import DownloadGb, Kept, OutGb, Setup, StorageGb, luggage
 from anycard.cli.output import document, note, safe, say
 from anycard.cli.placing import length, work_of
 from anycard.cli.sizingwords import decimal, local_cpu, local_specs, offers_folder, said
 from anycard.cli.tables import table
-from anycard.cli.verbs.quote import price_seen
 from anycard.errors import UsageError
 from anycard.i18n import N_, _
-from anycard.jobs.places import AS_FAST, Words, Work, bought_instead
+from anycard.jobs.places import AS_FAST, Luggage, Words, Work, bought_instead
 from anycard.model.text import Text
 from anycard.units import format_duration
 
@@ -37,6 +38,11 @@ def advise(
     ] = None,
     quant: Annotated[str | None, typer.Option("--quant", metavar="FORMAT", help=_("A model's weight format"))] = None,
     data_stays: Annotated[bool, typer.Option("--data-stays", help=_("The data must not leave this machine"))] = False,
+    setup: Setup = None,
+    download_gb: DownloadGb = None,
+    storage_gb: StorageGb = None,
+    kept: Kept = None,
+    out_gb: OutGb = None,
     vendor: Annotated[
         list[str] | None, typer.Option("--vendor", metavar="NAME", help=_("Only cards of this vendor"))
     ] = None,
@@ -85,12 +91,15 @@ def advise(
         runs_a_week=runs,
     )
     words = _english if json else _
+    packed = luggage(setup, download_gb, storage_gb, kept, out_gb)
     candidates, rented, left_out = _candidates(
-        work, decimal(here_per_h, "--here-per-h"), offers, exchange, currency, words
+        work, packed, decimal(here_per_h, "--here-per-h"), offers, exchange, currency, words
     )
-    kept = rank(candidates, wish, currency=currency).ranked  # what a constraint rules out is nothing to compare with
+    possible = rank(
+        candidates, wish, currency=currency
+    ).ranked  # what a constraint rules out is nothing to compare with
     hardware, told = bought_instead(
-        kept,
+        possible,
         decimal(buy, "--buy"),
         life_years=decimal(life, "--life"),
         watts=decimal(watts, "--watts"),
@@ -106,6 +115,9 @@ def advise(
     if json:
         body = answer.to_json()
         body["ranked"] = body["ranked"][:limit]
+        for name, one in (("choice", answer.choice), ("runner_up", answer.runner_up)):
+            if one is not None and one.quote is not None:
+                body[name]["lines"] = one.quote.to_json_lines(today())
         body["rejected"] = body["rejected"][:limit]
         assumed = [str(text) for text in (*work.assumed, *told)]
         document(
@@ -126,7 +138,13 @@ def advise(
 
 
 def _candidates(
-    work: Work, here_per_h: Any, table_of: Path | None, exchange: Any, currency: str, words: Words
+    work: Work,
+    packed: Luggage,
+    here_per_h: Any,
+    table_of: Path | None,
+    exchange: Any,
+    currency: str,
+    words: Words,
 ) -> tuple[list[Any], list[Any], list[str]]:
     """(every place, the rented ones among them, why others are not)."""
     import os
@@ -136,7 +154,7 @@ def _candidates(
 
     cpu = local_cpu()
     offers = load_offers(table_of) if table_of else known_offers(offers_folder())
-    found, left_out = rented(work, offers, cpu, exchange, currency, words)
+    found, left_out = rented(work, offers, cpu, exchange, currency, words, packed)
     local = [*here(work, local_specs(), here_per_h, words), *on_cpu(work, cpu, float(os.cpu_count() or 1), words)]
     return [*local, *found], found, left_out
 
@@ -155,7 +173,7 @@ def _print(answer: Any, work: Work, assumed: list[Text], limit: int) -> None:
             str(place),
             safe(one.name),
             format_duration(one.hours * 3600),
-            f"{shown(one.cost)} {answer.currency}",
+            f"{shown(one.cost)} {answer.currency}" + ("" if one.is_whole else " + ?"),
             safe(one.quote.offer.id if one.quote else ""),
         ]
         for place, one in enumerate(answer.ranked[:limit], 1)
@@ -167,8 +185,10 @@ def _print(answer: Any, work: Work, assumed: list[Text], limit: int) -> None:
             say(line)
     if any(one.quote for one in answer.ranked):
         say(said(answer.break_even_note))
-    if answer.choice and answer.choice.quote:
-        note(price_seen(answer.choice.quote.offer))
+    _print_bill(answer.choice)
+    partly = sum(1 for one in answer.ranked if not one.is_whole)
+    if partly:
+        note(_("{count} places don't say what all of it costs (+ ?): by cost they come after the others", count=partly))
     if answer.rule_agrees is not None and work.card_count:  # the rule is about cards
         stay = _("stay local and quantise") if work.of_model else _("stay local")
         rule = _("rent") if answer.rule_of_thumb == "rent" else stay
@@ -178,3 +198,16 @@ def _print(answer: Any, work: Work, assumed: list[Text], limit: int) -> None:
         note(_("assumed: {text}", text=said(text)))
     for one in answer.rejected[:limit]:
         note(_("ruled out: {name}: {reason}", name=safe(one.name), reason=said(one.reason)))
+
+
+def _print_bill(choice: Any) -> None:
+    """What the choice costs, line by line where there is more than its time, and who says so."""
+    from anycard.offers.offer import BY_AMOUNT
+
+    if choice is None or choice.quote is None:
+        return
+    if any(line.figure in BY_AMOUNT for line in choice.quote.lines) or choice.quote.missing:
+        bill(choice.quote)
+        sources(choice.quote)
+    else:
+        note(price_seen(choice.quote.offer))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anycard.cli import options
+from anycard.cli.bill import age, seen, today
 from anycard.cli.output import document, note, safe, say
 from anycard.cli.sizingwords import decimal, offers_folder, said
 from anycard.cli.tables import table
@@ -67,8 +67,7 @@ def offers(
 
     if sort not in _SORTS:
         raise UsageError("--sort {sort} is not known; {sorts} are", sort=sort, sorts=_(", ").join(_SORTS))
-    today = datetime.now(UTC).date()
-    refreshed = _refresh(today.isoformat(), cloud or ()) if refresh else None
+    refreshed = _refresh(today().isoformat(), cloud or ()) if refresh else None
     known = with_terms(load_offers(file) if file else known_offers(offers_folder()))
     exchange = rates(rate or (), offers_folder())
     highest = decimal(most, "--max-price")
@@ -83,10 +82,10 @@ def offers(
     if json:
         body: dict[str, Any] = {
             "schema": "anycard.offers/1",
-            "offers": [_priced(offer, offer.to_json(today), exchange, currency) for offer in shown_offers],
+            "offers": [_priced(offer, offer.to_json(today()), exchange, currency) for offer in shown_offers],
             "total": len(chosen),
             "rates": {"date": exchange.date, "source": exchange.source},
-            "scorecard": [fact.to_json() for fact in facts] or None,
+            "scorecard": [fact.to_json(today()) for fact in facts] or None,
             "refreshed": refreshed.to_json() if refreshed else None,
         }
         document(body)
@@ -102,7 +101,6 @@ def offers(
             "?" if price is None else f"{shown(exchange.convert(price, offer.currency, unit))} {unit}"
             for price in (offer.on_demand_per_h, _one_card(offer), offer.spot_per_h)
         ]
-        age, least = offer.age_days(today), offer.least_age_days(today)
         rows.append(
             [
                 safe(offer.id),
@@ -110,7 +108,7 @@ def offers(
                 f"{offer.card_count.normalize():f}",
                 *prices,
                 "?" if offer.billing_step_s is None else f"{offer.billing_step_s} s",
-                _age(age, least),
+                age(offer.origin("on_demand_per_h")),
             ]
         )
     several = any(offer.card_count > 1 for offer in shown_offers)
@@ -122,17 +120,18 @@ def offers(
         note(_("{more} more: --limit", more=len(chosen) - limit))
     for fact in facts:
         mark = {True: "+", False: "-", None: "?"}[fact.good]
-        value = _("{size}; {text}", size=slug(fact.value or "?"), text=said(fact.note))
+        value = _("{size}; {text}", size=_facts(fact.value), text=said(fact.note))
+        if fact.origin is not None:
+            value = _("{text} ({source})", text=value, source=seen(fact.origin))
         say(f"  {mark} " + _("{subject}: {text}", subject=slug(fact.name), text=value))
     if currency:
         note(_("exchange rates of {date}, {source}", date=exchange.date, source=exchange.source))
     return 0
 
 
-def _age(age: int | None, least: int | None) -> str:
-    if age is not None:
-        return _("{days} days", days=age)
-    return "?" if least is None else _("{days}+ days", days=least)
+def _facts(value: str | None) -> str:
+    """A fact's value, each of its words in the reader's language."""
+    return _(", ").join(slug(one) for one in value.split(", ")) if value else "?"
 
 
 def _refresh(day: str, clouds: Sequence[str]) -> Refreshed:

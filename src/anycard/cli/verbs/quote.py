@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from anycard.cli import options
+from anycard.cli.bill import bill, sources, today
+from anycard.cli.luggage import DownloadGb, Kept, OutGb, Setup, StorageGb, luggage
 from anycard.cli.output import document, note, safe, say
 from anycard.cli.placing import length, work_of
 from anycard.cli.sizingwords import decimal, offers_folder, said
-from anycard.cli.tables import table
 from anycard.errors import UsageError
 from anycard.i18n import N_, _
-from anycard.i18n.slugs import slug
 from anycard.jobs.places import AS_FAST
 from anycard.model.text import Text
 from anycard.units import format_duration
@@ -46,19 +46,11 @@ def quote(
     rate: Annotated[
         list[str] | None, typer.Option("--rate", metavar="CODE=UNITS", help=_("An exchange rate, units for one euro"))
     ] = None,
-    setup: Annotated[
-        str | None, typer.Option("--setup", metavar="LENGTH", help=_("Making the environment, such as 5m"))
-    ] = None,
-    download_gb: Annotated[
-        str | None, typer.Option("--download-gb", metavar="N", help=_("Data and models fetched first"))
-    ] = None,
-    storage_gb: Annotated[
-        str | None, typer.Option("--storage-gb", metavar="N", help=_("Disk kept for the job"))
-    ] = None,
-    kept: Annotated[
-        str | None, typer.Option("--kept", metavar="LENGTH", help=_("The disk is kept so long afterwards"))
-    ] = None,
-    out_gb: Annotated[str | None, typer.Option("--out-gb", metavar="N", help=_("Results taken out"))] = None,
+    setup: Setup = None,
+    download_gb: DownloadGb = None,
+    storage_gb: StorageGb = None,
+    kept: Kept = None,
+    out_gb: OutGb = None,
     failed: Annotated[
         str | None, typer.Option("--failed", metavar="SHARE", help=_("Share of the work done again, such as 0.1"))
     ] = None,
@@ -71,11 +63,11 @@ def quote(
     ] = None,
     json: options.Json = False,
 ) -> int:
+    from dataclasses import replace
     from decimal import Decimal
 
     from anycard.offers.catalogue import find_offer, with_terms
     from anycard.offers.files import known_offers, load_availability, load_offers, rates
-    from anycard.offers.quote import QuoteJob
     from anycard.offers.quote import quote as make_quote
     from anycard.sizing.cardspec import find_card
     from anycard.sizing.files import card_specs
@@ -99,16 +91,11 @@ def quote(
         at_once = int(chosen.card_count // work.card_count)
     else:
         at_once = work.on_machine(chosen)
-    zero = Decimal(0)
-    asked = QuoteJob(
-        work_s=round(work.total_s(item_s, max(1, at_once))),
-        setup_s=_seconds(setup, "--setup"),
-        download_gb=decimal(download_gb, "--download-gb") or zero,
-        storage_gb=decimal(storage_gb, "--storage-gb") or zero,
-        stopped_s=_seconds(kept, "--kept"),
-        data_out_gb=decimal(out_gb, "--out-gb") or zero,
-        failed_share=decimal(failed, "--failed") or zero,
-        forgotten_s=_seconds(forgotten, "--forgotten"),
+    packed = luggage(setup, download_gb, storage_gb, kept, out_gb)
+    asked = replace(
+        packed.quoted(round(work.total_s(item_s, max(1, at_once)))),
+        failed_share=decimal(failed, "--failed") or Decimal(0),
+        forgotten_s=0 if forgotten is None else round(length(forgotten, "--forgotten")),
         spot=spot,
     )
     record = load_availability(spot_record) if spot_record else None
@@ -121,8 +108,6 @@ def quote(
 
 
 def quote_json(answer: Any, name: str, assumed: list[Text]) -> dict[str, Any]:
-    from datetime import UTC, datetime
-
     from anycard.offers.money import shown
 
     return {
@@ -130,37 +115,19 @@ def quote_json(answer: Any, name: str, assumed: list[Text]) -> dict[str, Any]:
         "job": name,
         "offer": answer.offer.id,
         "currency": answer.currency,
-        "lines": [line.to_json() for line in answer.lines],
+        "lines": answer.to_json_lines(today()),
         "total": shown(answer.total),
         "total_p90": shown(answer.high),
         "elapsed_s": answer.elapsed_s,
         "elapsed_p90_s": answer.elapsed_high_s,
         "unknown": list(answer.unknown),
+        "total_is_whole": not answer.missing,
         "assumed": [str(text) for text in assumed],
-        "price_age_days": answer.offer.age_days(datetime.now(UTC).date()),
-        "price_age_at_least_days": answer.offer.least_age_days(datetime.now(UTC).date()),
-        "price_source": answer.offer.source,
+        "price_age_days": answer.offer.age_days(today()),
+        "price_age_at_least_days": answer.offer.least_age_days(today()),
+        "price_source": answer.offer.origin("on_demand_per_h").source,
         "rate_date": answer.rate_date,
     }
-
-
-def price_seen(offer: Any) -> str:
-    """How old a price is and who says so, for a person."""
-    from datetime import UTC, datetime
-
-    today = datetime.now(UTC).date()
-    age, least = offer.age_days(today), offer.least_age_days(today)
-    if age is None and least:
-        return _(
-            "price of an unknown day, at least {days} days ago, from {source}", days=least, source=safe(offer.source)
-        )
-    if age is None:
-        return _("price of an unknown day, from {source}", source=safe(offer.source))
-    return _("price of {days} days ago, from {source}", days=age, source=safe(offer.source))
-
-
-def _seconds(text: str | None, option: str) -> int:
-    return 0 if text is None else round(length(text, option))
 
 
 def _print(answer: Any, name: str, assumed: list[Text]) -> None:
@@ -174,27 +141,9 @@ def _print(answer: Any, name: str, assumed: list[Text]) -> None:
             length=format_duration(answer.elapsed_s),
         )
     )
-    rows = [
-        [
-            slug(line.name),
-            f"{shown(line.amount)} {answer.currency}",
-            f"{line.quantity:.4g} {slug(line.unit)}",
-            said(line.note) if line.note else "",
-        ]
-        for line in answer.lines
-    ]
-    rows.append([_("total"), f"{shown(answer.total)} {answer.currency}", "", ""])
-    for text in table([_("LINE"), _("AMOUNT"), _("FOR"), ""], rows, indent="  ", right=frozenset((1, 2))):
-        say(text)
+    bill(answer)
     if answer.high > answer.total:
         say(_("  in nine of ten cases at most {high} {currency}", high=shown(answer.high), currency=answer.currency))
-    note(price_seen(answer.offer))
-    if answer.unknown:
-        note(
-            _(
-                "the offer does not say, so not counted: {names}",
-                names=_(", ").join(slug(name) for name in answer.unknown),
-            )
-        )
+    sources(answer)
     for one in assumed:
         note(_("assumed: {text}", text=said(one)))

@@ -32,6 +32,10 @@ _FIELDS = (
     "watts",
     "kwh",
     "currency",
+    "download_gb",
+    "storage_gb",
+    "kept",
+    "out_gb",
 )
 _RUNS = 20
 
