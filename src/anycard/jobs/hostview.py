@@ -25,7 +25,8 @@ def host_state(board: Board, cards: Collection[Card], *, ours: Collection[int], 
         if card.is_accelerator:
             why = _why_not(card, granted.get(card.id), ours, locked.get(card.id))
             if why is None and card.divided:
-                why = why_divided(card.index, [other.model for other in cards if other.part_of == card.id])
+                here = [other for other in cards if other.part_of == card.id and other.health is not Health.LOST]
+                why = why_divided(card.index, [other.model for other in here])
             states.append(_state(card, why))
     return HostState(total_cpus, total_cpus - cpus, total_memory, total_memory - memory, tuple(states))
 
