@@ -102,6 +102,21 @@ def test_one_card_of_eight(nvml: nvml_standin.NvmlStandin, reader: NvidiaReader,
         assert all(words in str(mark.text) for mark in told)
 
 
+def test_one_fault_after_another_while_the_library_stays_open(
+    nvml: nvml_standin.NvmlStandin, reader: NvidiaReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was answered during the one says nothing of the next."""
+    monkeypatch.setattr(nvml_session, "_STAYS_OPEN_S", 1e9)
+    nvml.describe(eight())
+    reader.look(now())
+    for answer, says in SAYS.items():
+        for words in (f"fault = {answer} queries\n", ""):
+            nvml.describe(eight(words))
+            marks = [mark for _ in range(3) for mark in reader.look(now()).marks]
+            assert [mark.card_id for mark in marks] == [f"nvidia:GPU-{SICK}"]
+            assert (says if words else "answers again") in str(marks[0].text)
+
+
 @pytest.mark.parametrize(
     "newest, field",
     [

@@ -213,6 +213,27 @@ def test_a_file_that_vanishes_is_one_unknown_value(host: Below, radeon: str) -> 
     assert (reading.utilisation, reading.temperature_c, reading.power_w) == (None, None, 203)
 
 
+@pytest.mark.parametrize("instead", ["/proc/self/mem", "/proc", "/nowhere/at/all"], ids=["EIO", "EISDIR", "ENOENT"])
+def test_files_that_cannot_be_read_any_more_are_unknown_values(host: Below, radeon: str, instead: str) -> None:
+    """Opened, and gone before they are read: every file of the card, one after the other and then all."""
+    file = host.root / radeon.lstrip("/") / "gpu_metrics"
+    file.write_bytes(struct.pack("<HBB108xQ", 120, 1, 3, 1))
+    reader = SysfsReader("amd", host, sysfs.amd_cards)
+    assert reader.look(at(0)).readings[0].utilisation == 0.73
+    names = ("gpu_busy_percent", "mem_info_vram_used", "current_link_speed", "gpu_metrics", "hwmon/hwmon3/temp1_input",
+             "hwmon/hwmon3/power1_average", "power/runtime_status", "ras/umc_err_count")  # fmt: skip
+    for second, name in enumerate(names, 1):
+        path = host.root / radeon.lstrip("/") / name
+        path.parent.mkdir(exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.symlink_to(instead)
+        (reading,) = reader.look(at(second)).readings
+        assert reading.memory_total_bytes == 25753026560
+    assert (reading.utilisation, reading.memory_used_bytes, reading.temperature_c, reading.power_w) == (None,) * 4
+    assert (reading.throttle_reasons, reading.ecc_corrected, reading.pcie_generation) == (None,) * 3
+    assert reading.clock_mhz == 2400
+
+
 def test_an_amd_card_says_why_it_is_slowed_down(host: Below, radeon: str) -> None:
     file = host.root / radeon.lstrip("/") / "gpu_metrics"
     file.write_bytes(struct.pack("<HBB108xQ", 120, 1, 3, 1 | 1 << 36))  # PPT0, TEMP_HOTSPOT

@@ -166,6 +166,8 @@ class NvmlSession:
             answer = seen[name] = self._outcome(question, device)
             if answer.get("error") in _NEVER or (name in _OFTEN_EMPTY and answer.get("value") == []):
                 kept[name] = answer
+        if "error" in seen["uuid"]:
+            del self._kept[key]  # whose answers these are nobody knows, nor whether the next are of the same fault
 
     def _process_utilisation(self, key: str, device: Any) -> dict[int, int]:
         """pid -> per cent of the card's time, of those that used it since the last look."""
