@@ -176,6 +176,7 @@ def _record(turn: Turn, submission: Submission, job: OpenJob, position: int) -> 
                 "fresh_from": None,
             },
         )
+    turn.touched.add((job.id, -1))  # pages that show the queue, also of a job that only waits
     turn.event("job.submitted", job, name=spec.name, items=job.n_items, held=job.held, priority=spec.priority)
 
 
