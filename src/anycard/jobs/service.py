@@ -31,6 +31,7 @@ from anycard.scheduling.plan import WaitReason
 from anycard.store import queries
 from anycard.store.changes import Row
 from anycard.store.engine import Store
+from anycard.store.ordering import Sort
 from anycard.units import format_bytes
 
 T = TypeVar("T")
@@ -197,12 +198,27 @@ class Jobs:
     # ---- look -------------------------------------------------------------------------------------------------------------
 
     async def page(
-        self, *, state: str | None, user: str | None, name: str | None, limit: int, cursor: str | None
+        self,
+        *,
+        state: str | None,
+        user: str | None,
+        name: str | None,
+        limit: int,
+        cursor: str | None,
+        sort: Sort | None = None,
     ) -> dict[str, Any]:
-        """``state`` may be one, several with commas, "open", "ended" or "held" (open, and kept from starting)."""
+        """``state`` may be one, several with commas, "open", "ended" or "held" (open, and kept from starting). Newest first without
+        ``sort``."""
         states = _states(state, {*JobState, "open", "ended", "held"})
         page = await asyncio.to_thread(
-            self._read, queries.jobs_page, states=states, user=user, name=name, limit=limit, cursor=cursor
+            self._read,
+            queries.jobs_page,
+            states=states,
+            user=user,
+            name=name,
+            limit=limit,
+            cursor=cursor,
+            sort=sort,
         )
         reasons = await self._dispatcher.reasons()
         return {
@@ -234,12 +250,25 @@ class Jobs:
         return self._job_view(await self._row(ref, user), await self._dispatcher.reasons())
 
     async def items(
-        self, ref: str, caller: Caller, *, state: str | None, limit: int, cursor: str | None
+        self,
+        ref: str,
+        caller: Caller,
+        *,
+        state: str | None,
+        limit: int,
+        cursor: str | None,
+        sort: Sort | None = None,
     ) -> dict[str, Any]:
         row = await self._own(ref, caller)
         states = _states(state, set(ItemState))
         page = await asyncio.to_thread(
-            self._read, queries.items_page, row["id"], states=states, limit=limit, cursor=cursor
+            self._read,
+            queries.items_page,
+            row["id"],
+            states=states,
+            limit=limit,
+            cursor=cursor,
+            sort=sort,
         )
         return {
             "schema": "anycard.items/1",

@@ -14,6 +14,7 @@ from sqlalchemy import JSON, ColumnElement, Connection, Select, and_, cast, func
 
 from anycard.errors import NotFoundError, UsageError
 from anycard.store.changes import Row
+from anycard.store.ordering import ITEM_SORTS, JOB_SORTS, Sort, numbers
 from anycard.store.tables import attempts, events, grants, items, jobs
 
 PAGE_ROWS = 100
@@ -51,8 +52,9 @@ def jobs_page(
     name: str | None = None,
     limit: int = PAGE_ROWS,
     cursor: str | None = None,
+    sort: Sort | None = None,
 ) -> Page:
-    """Jobs, newest first: all columns but ``spec_json``, of which only ``options`` is there, read.
+    """Jobs, newest first or as ``sort`` says: all columns but ``spec_json``, of which only ``options`` is there, read.
 
     ``states`` empty: any; ``"open"`` and ``"ended"`` stand for all such states, ``"held"`` for open jobs on hold. UsageError for a
     bad cursor.
@@ -65,6 +67,11 @@ def jobs_page(
         query = query.where(jobs.c.user == user)
     if name is not None:
         query = query.where(jobs.c.name == name)
+    if sort is not None:
+        key, limit = JOB_SORTS[sort.by], _bounded(limit)
+        ids, following = numbers(connection, query.order_by(None), key, jobs.c.id, sort, limit, cursor)
+        by_id = jobs_by_id(connection, ids)
+        return Page([by_id[job_id] for job_id in ids], following)
     if cursor is not None:
         query = query.where(jobs.c.id < _number(cursor))
     return _page(connection, query, limit, "id")
@@ -133,12 +140,21 @@ def items_page(
     states: Collection[str] = (),
     limit: int = PAGE_ROWS,
     cursor: str | None = None,
+    sort: Sort | None = None,
 ) -> Page:
-    """A job's items by number, each with its last attempt: ``attempt_id``, ``stem``, ``engine``, ``attempt_number``, ``cards_json``
-    (null when none was made)."""
+    """A job's items by number or as ``sort`` says, each with its last attempt: ``attempt_id``, ``stem``, ``engine``,
+    ``attempt_number``, ``cards_json`` (null when none was made)."""
     query = _items_with_last_attempt().where(items.c.job_id == job_id).order_by(items.c.item)
     if states:
         query = query.where(items.c.state.in_(states))
+    if sort is not None:
+        key, limit = ITEM_SORTS[sort.by], _bounded(limit)
+        alone = select(items.c.item).where(items.c.job_id == job_id)
+        if states:
+            alone = alone.where(items.c.state.in_(states))
+        chosen, following = numbers(connection, alone, key, items.c.item, sort, limit, cursor)
+        by_number = {row["item"]: row for row in items_by_number(connection, job_id, chosen)}
+        return Page([by_number[item] for item in chosen], following)
     if cursor is not None:
         query = query.where(items.c.item > _number(cursor))
     return _page(connection, query, limit, "item")

@@ -15,8 +15,10 @@ from anycard.api.bodies import Answer, problem_json
 from anycard.api.caller import Caller
 from anycard.api.shapes import CancelRequest, RetryRequest, SubmitManyRequest, SubmitRequest
 from anycard.errors import AnycardError
+from anycard.host.clock import now
 from anycard.jobs.checking import Request as Submission
 from anycard.jobs.service import Jobs
+from anycard.store.ordering import ITEM_SORTS, JOB_SORTS, sorting
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], responses={"4XX": {"model": Problem}, "5XX": {"model": Problem}})
 
@@ -88,10 +90,13 @@ async def page(
     name: str | None = None,
     limit: Limit = 100,
     cursor: str | None = None,
+    sort: str | None = None,
+    order: str | None = None,
 ) -> Answer:
-    """Jobs, newest first."""
+    """Jobs, newest first, or by what ``sort`` names, ``order`` being asc or desc."""
     service, _ = _parts(request)
-    return Answer(await service.page(state=state, user=user, name=name, limit=limit, cursor=cursor))
+    ordered = sorting(sort, order, JOB_SORTS, now().utc_s)
+    return Answer(await service.page(state=state, user=user, name=name, limit=limit, cursor=cursor, sort=ordered))
 
 
 @router.get("/{ref}", responses=_JOB)
@@ -103,11 +108,18 @@ async def job(request: Request, ref: str) -> Answer:
 
 @router.get("/{ref}/items", responses={200: {"model": ItemsPage}})
 async def items(
-    request: Request, ref: str, state: str | None = None, limit: Limit = 100, cursor: str | None = None
+    request: Request,
+    ref: str,
+    state: str | None = None,
+    limit: Limit = 100,
+    cursor: str | None = None,
+    sort: str | None = None,
+    order: str | None = None,
 ) -> Answer:
-    """Its items by number."""
+    """Its items by number, or by what ``sort`` names, ``order`` being asc or desc."""
     service, caller = _parts(request)
-    return Answer(await service.items(ref, caller, state=state, limit=limit, cursor=cursor))
+    ordered = sorting(sort, order, ITEM_SORTS, now().utc_s)
+    return Answer(await service.items(ref, caller, state=state, limit=limit, cursor=cursor, sort=ordered))
 
 
 @router.get("/{ref}/events", responses={200: {"model": EventsPage}})
