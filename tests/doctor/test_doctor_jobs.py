@@ -39,7 +39,7 @@ def test_a_failed_job_is_told_from_its_own_log(cli):
     cli("run", "--name", "wheel", "--", "sh", "-c", f"echo '{VISION}'; exit 1")
     done = cli("doctor", "--job", "wheel")
     assert done.returncode == 1
-    assert b"item 0: failed" in done.stdout and CAUSE.encode() in done.stdout
+    assert b"job 1 (wheel): failed" in done.stdout and CAUSE.encode() in done.stdout
     told = cli.json("doctor", "--job", "wheel")
     answers.Diagnosis.model_validate(told)
     assert told["findings"][0]["cause"] == CAUSE

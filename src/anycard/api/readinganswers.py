@@ -109,6 +109,7 @@ class CardUse(_Answer):
     utilisation: float | None
     job: int | None
     item: int | None
+    job_items: int | None = Field(description="how many items that job has")
     attempt: int | None
 
 

@@ -64,6 +64,7 @@ class System:
             row |= _told("not_free_because", state.why if state else None)
             row["job"] = attempt.job_id if attempt else None
             row["item"] = attempt.item if attempt else None
+            row["job_items"] = self._dispatcher.board.jobs[attempt.job_id].n_items if attempt else None
             if not card.is_accelerator:
                 row["cores_free"] = round(host.cpus_free, 3)
             rows.append(row)

@@ -51,7 +51,7 @@ def number_of(card: Json, cards: Sequence[Json]) -> str:
 
 def _holder(card: Json) -> str:
     if card.get("job") is not None:
-        return _("job {job} item {item}", job=card["job"], item=card["item"])
+        return words.place(card)
     processes: list[dict[str, Any]] = card.get("processes") or []
     return " ".join(f"{safe(process.get('command') or '?')}({process['pid']})" for process in processes)
 

@@ -47,6 +47,8 @@ def _shown(findings: Sequence[Json]) -> Sequence[Json]:
 def print_attempt(attempt: Json) -> None:
     """What anycard itself knows of the item, before what its log says."""
     subject = _("job {job} ({name}), item {item}", job=attempt["job"], name=safe(attempt["name"]), item=attempt["item"])
+    if attempt["items"] == 1:
+        subject = _("job {id} ({name})", id=attempt["job"], name=safe(attempt["name"]))
     say(_("{subject}: {text}", subject=subject, text=state(attempt["state"])))
     if why := reason(attempt):
         say(f"  {why}")

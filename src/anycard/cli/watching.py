@@ -12,7 +12,7 @@ from anycard.api.client import Client, Json
 from anycard.cli.cardtable import short_name
 from anycard.cli.output import line, safe, say, sentence
 from anycard.cli.tables import table, width
-from anycard.i18n import _
+from anycard.i18n import _, words
 from anycard.units import format_bytes
 
 _BAR_COLUMNS = 10
@@ -157,7 +157,7 @@ def _row(card: Json, cards: Sequence[Json], reading: Json | None, uses: Sequence
 
 
 def _program(use: Json) -> str:
-    who = _("job {job} item {item}", job=use["job"], item=use["item"]) if use["job"] is not None else f"{use['pid']}"
+    who = words.place(use) if use["job"] is not None else f"{use['pid']}"
     return f"{who} ({format_bytes(use['memory_bytes'])})"
 
 

@@ -214,6 +214,13 @@ def title(job: Json) -> str:
     return _("job {id} ({name})", id=job["id"], name=safe(job["name"]))
 
 
+def place(holder: Json) -> str:
+    """Who holds a card: the job, and which of its items where it has several."""
+    if holder.get("job_items") == 1:
+        return _("job {id}", id=holder["job"])
+    return _("job {job} item {item}", job=holder["job"], item=holder["item"])
+
+
 def cards(item: Json) -> str:
     """Ids of the cards that an item holds."""
     return " ".join(safe(card) for card in item.get("cards") or ())

@@ -25,6 +25,7 @@ class Owner:
     job: int
     item: int
     attempt: int
+    items: int | None = field(default=None, compare=False)  # how many the job has
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class Owners:
             seen = self._seen.get(pid)
             if seen is None or seen.start != process.start or not self._holds(seen, board, boot_s):
                 attempt = self._attempt_of(pid, process, by_pid, board)
-                owner = Owner(attempt.job_id, attempt.item, attempt.id) if attempt is not None else None
+                owner = None if attempt is None else _owner(attempt, board)
                 seen = _Seen(process.start, owner, boot_s)
             kept[pid] = seen
             if seen.owner is not None:
@@ -234,3 +235,8 @@ def _rate(before: float | None, after: float | None, seconds: float) -> float | 
     if before is None or after is None or seconds <= 0:
         return None
     return max(0.0, after - before) / seconds
+
+
+def _owner(attempt: Attempt, board: Board) -> Owner:
+    job = board.jobs.get(attempt.job_id)
+    return Owner(attempt.job_id, attempt.item, attempt.id, job.n_items if job is not None else None)

@@ -43,7 +43,13 @@ _OF_ITEM = ("item", "state", "attempts", "reason", "reason_msgid", "reason_param
 def about_item(job: Mapping[str, Any], item: Mapping[str, Any], log: str, seen: Diagnosis) -> Diagnosis:
     """``seen`` (of its log and its cards' readings) with what anycard knows: the key ``attempt``, and a verdict that agrees with the item's
     end."""
-    about = {"job": job["id"], "name": job["name"], **{name: item[name] for name in _OF_ITEM}, "log": log}
+    about = {
+        "job": job["id"],
+        "name": job["name"],
+        "items": job["n_items"],
+        **{name: item[name] for name in _OF_ITEM},
+        "log": log,
+    }
     told = judged(seen, item["end_reason"] if item["state"] in _OVER else None)
     if told["verdict"] == "undecided" and not told["findings"]:
         told = {**told, "next_check": f"anycard logs {job['id']} {item['item']}"}

@@ -123,10 +123,10 @@ def _other_systems(job: OpenJob, item: int, number: int, cards: str, threads: st
 
 
 def log_header(job: OpenJob, item: int, number: int, allocation: Allocation, now: Instant) -> str:
-    what = "prepare" if item == PREPARE else f"item {item}"
+    what = "prepare " if item == PREPARE else f"item {item} " if job.n_items > 1 else ""
     cards = f", cards {' '.join(allocation.card_ids)}" if allocation.card_ids else ""
     name = "".join(char if char.isprintable() else "?" for char in job.spec.name)
     return (
-        f"[anycard] job {job.id} ({name}) {what} attempt {number} started {rfc3339(now.utc_s)}"
+        f"[anycard] job {job.id} ({name}) {what}attempt {number} started {rfc3339(now.utc_s)}"
         f" on {allocation.cpus:g} {'CPU' if allocation.cpus <= 1 else 'CPUs'}{cards}\n"
     )

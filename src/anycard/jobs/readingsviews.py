@@ -79,5 +79,5 @@ def tick_json(tick: Tick | None, owners: Mapping[int, Owner]) -> dict[str, Any]:
     answer = views.tick_json(tick)
     for use in answer["uses"]:
         if (owner := owners.get(use["pid"])) is not None:
-            use |= {"job": owner.job, "item": owner.item, "attempt": owner.attempt}
+            use |= {"job": owner.job, "item": owner.item, "job_items": owner.items, "attempt": owner.attempt}
     return answer

@@ -57,6 +57,7 @@ class Card(Answer):
     not_free_because_params: dict[str, Any] | None
     job: int | None
     item: int | None
+    job_items: int | None = Field(description="how many items that job has")
     cores_free: float | None = Field(None, description="of the CPU")
 
 

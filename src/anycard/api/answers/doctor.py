@@ -59,6 +59,7 @@ class DoctorAttempt(Answer):
 
     job: int
     name: str
+    items: int = Field(description="of the job")
     item: int
     state: str
     attempts: int

@@ -52,6 +52,7 @@ def _use_json(use: CardUse) -> dict[str, Any]:
         "utilisation": use.utilisation,
         "job": None,
         "item": None,
+        "job_items": None,
         "attempt": None,
     }
 
