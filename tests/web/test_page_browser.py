@@ -242,6 +242,33 @@ def test_a_phone_scrolls_only_down(browser, cli, tab):
         assert tab.evaluate("document.documentElement.scrollWidth") <= 362, path
 
 
+def test_retry_of_an_item_is_in_reach_on_a_phone(tab, cli):
+    job = cli.ran(
+        "name: a-batch-whose-name-is-as-long-as-names-of-batches-sometimes-get\nrun: echo RuntimeError; exit 3\n"
+        "anycard: {foreach: {matrix: {file: [/data/a/long/folder/of/a/dataset/one.parquet, two], rate: [0.1, 0.01]}}}"
+    )["id"]
+    for width in (390, 768):
+        tab.set_viewport_size({"width": width, "height": 844})
+        for path in (
+            f"/jobs/{job}",
+            f"/jobs/{job}?as=table",
+            f"/jobs/{job}/outputs",
+            "/jobs",
+            "/queue",
+            "/doctor",
+            "/sizing",
+        ):
+            tab.goto(tab.address + path)
+            tab.wait_for_timeout(400)
+            beyond = tab.evaluate("""() => [...document.querySelectorAll('main *')]
+                .filter(e => !e.closest('svg, canvas, .vh, table.matrix') && e.getBoundingClientRect().right > innerWidth + 1)
+                .map(e => `${e.tagName} ${e.className} ${e.textContent.slice(0, 40)}`)""")
+            assert beyond == [], path
+        tab.goto(f"{tab.address}/jobs/{job}")
+        assert tab.locator("#failed button").count() == 4
+        tab.locator("#failed button").first.click(trial=True)
+
+
 def test_a_hidden_page_holds_no_stream(tab, cli):
     tab.goto(f"{tab.address}/queue")
     tab.wait_for_timeout(800)
@@ -261,13 +288,53 @@ def test_a_hidden_page_holds_no_stream(tab, cli):
 
 
 def test_thousands_of_items_come_by_pages(tab, cli):
-    job = cli.submit("run: 'true'\nanycard: {foreach: {count: 3000}}", options={"held": True})
+    job = cli.submit("run: 'true'\nanycard: {foreach: {count: 10000}}", options={"held": True})
     tab.goto(f"{tab.address}/jobs/{job}")
     assert tab.locator("#items .items a").count() == 1000
     tab.get_by_role("link", name="next 1000").click()
     tab.wait_for_load_state()
     assert tab.locator("#items .items a").first.get_attribute("data-item") == "1000"
+    tab.locator("#as").click()
+    tab.wait_for_url("**as=table**")
+    rows = tab.locator("#items tbody tr")
+    assert rows.count() == 100 and rows.first.locator("a").inner_text() == "0"
+    head = tab.get_by_role("columnheader", name="Item").get_by_role("link")
+    head.focus()
+    tab.keyboard.press("Enter")
+    tab.wait_for_url("**sort=item**")
+    assert rows.first.locator("a").inner_text() == "9999"
+    assert tab.get_by_role("columnheader", name="Item").get_attribute("aria-sort") == "descending"
+    tab.get_by_role("link", name="next 100").click()
+    tab.wait_for_url("**cursor=**")
+    assert rows.first.locator("a").inner_text() == "9899"
+    tab.reload()
+    assert rows.first.locator("a").inner_text() == "9899"
     cli("cancel", str(job))
+
+
+def test_the_list_of_jobs_is_sorted_by_its_address(tab, cli):
+    for name in ("zeta", "alpha", "mid"):
+        cli.submit(f"name: sort-{name}\nrun: 'true'", options={"held": True})
+    tab.goto(f"{tab.address}/jobs?state=held")
+    named = "[...document.querySelectorAll('#jobs tbody a')].map(a => a.textContent)"
+    assert tab.evaluate(named)[:3] == ["sort-mid", "sort-alpha", "sort-zeta"]
+    assert tab.get_by_role("columnheader", name="No.").get_attribute("aria-sort") == "descending"
+    tab.get_by_role("columnheader", name="Name").get_by_role("link").click()
+    tab.wait_for_url("**sort=name**")
+    assert [name for name in tab.evaluate(named) if name.startswith("sort-")] == ["sort-alpha", "sort-mid", "sort-zeta"]
+    assert "state=held" in tab.url and tab.locator("#state").input_value() == "held"
+    # A filter keeps the order, and so does what comes by itself.
+    tab.locator("#name").fill("sort-mid")
+    tab.get_by_role("button", name="Show").click()
+    tab.wait_for_url("**name=sort-mid**")
+    assert "sort=name" in tab.url
+    tab.goto(f"{tab.address}/jobs?state=held&sort=name&order=desc")
+    late = cli.submit("name: sort-zz\nrun: 'true'", options={"held": True})
+    tab.get_by_role("link", name="sort-zz").wait_for()
+    assert [name for name in tab.evaluate(named) if name.startswith("sort-")][:2] == ["sort-zz", "sort-zeta"]
+    cli("cancel", str(late), "sort-zeta", "sort-alpha", "sort-mid")
+    tab.goto(f"{tab.address}/jobs?sort=nothing")
+    assert "sorted by nothing" in tab.locator("main").inner_text()
 
 
 def test_a_page_whose_session_ended_says_so(tab, cli):

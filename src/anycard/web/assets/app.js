@@ -64,6 +64,12 @@
   }
   document.addEventListener("visibilitychange", () => { if (document.hidden) close(); else open(); });
   window.addEventListener("pagehide", close);
+  window.addEventListener("pageshow", (event) => {
+    if (!event.persisted) return;  // come back to by the back button, as it was left
+    for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
+    for (const button of document.querySelectorAll("form button.htmx-request")) button.classList.remove("htmx-request");
+    open();
+  });
 
   // ---- parts of a page, fetched again at most every two seconds ----
   const due = new WeakMap();
@@ -109,8 +115,11 @@
     }
   });
   document.addEventListener("submit", (event) => {
-    const asked = event.target.dataset.ask;
-    if (asked && !confirm(asked)) event.preventDefault();
+    const form = event.target, asked = form.dataset.ask;
+    if (form.method !== "post" || event.defaultPrevented) return;
+    if (form.dataset.sent || (asked && !confirm(asked))) { event.preventDefault(); return; }
+    form.dataset.sent = "1";  // the second click of a double click sends nothing
+    for (const button of form.querySelectorAll("button")) button.classList.add("htmx-request");
   });
   document.addEventListener("htmx:afterSwap", (event) => localTimes(event.target));
   document.addEventListener("htmx:responseError", (event) => {

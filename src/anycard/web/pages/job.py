@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
-from anycard.errors import ForbiddenError, UsageError
+from anycard.errors import ConflictError, ForbiddenError, UsageError
 from anycard.host.clock import now
-from anycard.i18n import words
+from anycard.i18n import N_, words
 from anycard.jobs.readingsviews import span_json
 from anycard.jobs.report.making import job_report
 from anycard.model.instant import rfc3339
+from anycard.store.ordering import ITEM_SORTS
 from anycard.web.pages.cards import CHART_COLUMNS
 from anycard.web.render import page, see_other
+from anycard.web.tables import Sorted, sorted_table
 from anycard.web.visit import Visit, visit
 
 router = APIRouter()
 
 GRID_ITEMS = 1000  # squares on one page
+_TABLE_ROWS = 100
 _FAILED_ROWS = 20
 _EVENT_ROWS = 100
 _ENOUGH = 5  # items that are over, before their pace says anything
+
+_SAID = {
+    "cancelled": N_("It is cancelled; what still runs is told to end."),
+    "held": N_("It is held: nothing more of it starts."),
+    "released": N_("It is released: it starts when its turn comes."),
+    "retried": N_("Queued again."),
+    "already": N_("Nothing was done: this was done before, or has ended meanwhile. Below is how it is now."),
+}
 
 
 @router.get("/jobs/{ref}")
@@ -41,6 +52,7 @@ async def job(request: Request, ref: str, item: int | None = None, attempt: int 
         "item": None,
         "shown": None,
         "attempt": attempt,
+        "said": _SAID.get(who.query("said")),
     }
     if mine:
         context |= await _items(who, found) | await _failed(who, found)
@@ -105,14 +117,15 @@ async def outputs(request: Request, ref: str) -> Response:
 
 @router.get("/jobs/{ref}/events")
 async def events(
-    request: Request, ref: str, after: Annotated[int, Query(ge=0, le=2**53)] = 0, full: bool = False
+    request: Request, ref: str, after: Annotated[int, Query(ge=0, le=2**53)] = 0, full: bool = False, one: bool = False
 ) -> Response:
-    """``full``: the visitor's page of them is full and asks only because there is news; none of it belongs there."""
+    """``full``: the visitor's page of them is full and asks only because there is news; none of it belongs there. ``one``: the job has
+    one item, which goes without its number."""
     who = visit(request)
     if full and not after:
         return Response(status_code=204)
     found = await who.jobs.events(ref, who.caller, after=after, limit=_EVENT_ROWS)
-    return page(request, "parts/events.html", **found)
+    return page(request, "parts/events.html", one=one, **found)
 
 
 @router.get("/jobs/{ref}/readings")
@@ -136,31 +149,43 @@ async def report(request: Request, ref: str) -> Response:
 @router.post("/jobs/{ref}/cancel")
 async def cancel(request: Request, ref: str) -> Response:
     who = visit(request)
-    await who.jobs.cancel(ref, who.caller, item=_number(who.form.get("item")))
-    return see_other(f"/jobs/{ref}")
+    item = _number(who.form.get("item"))
+    return await _once(ref, "cancelled", who.jobs.cancel(ref, who.caller, item=item))
 
 
 @router.post("/jobs/{ref}/hold")
 async def hold(request: Request, ref: str) -> Response:
     who = visit(request)
-    await who.jobs.hold(ref, who.caller, held=True)
-    return see_other(f"/jobs/{ref}")
+    return await _once(ref, "held", who.jobs.hold(ref, who.caller, held=True))
 
 
 @router.post("/jobs/{ref}/release")
 async def release(request: Request, ref: str) -> Response:
     who = visit(request)
-    await who.jobs.hold(ref, who.caller, held=False)
-    return see_other(f"/jobs/{ref}")
+    return await _once(ref, "released", who.jobs.hold(ref, who.caller, held=False))
 
 
 @router.post("/jobs/{ref}/retry")
 async def retry(request: Request, ref: str) -> Response:
-    """All that failed, or one ``item``."""
+    """All that failed, or one ``item``. ``seen``: the end that the form was about; where something ended since, it was retried already."""
     who = visit(request)
-    item = _number(who.form.get("item"))
-    await who.jobs.retry(ref, who.caller, items=None if item is None else [item])
-    return see_other(f"/jobs/{ref}" + ("" if item is None else f"?item={item}"))
+    found = await who.jobs.job(ref, who.caller.user)
+    item, seen = _number(who.form.get("item")), who.form.get("seen")
+    if item is not None:
+        await who.jobs.own(found["id"], who.caller)
+    of = found if item is None else await _one(who, found["id"], item)
+    if seen and of is not None and of["ended_at"] != seen:
+        return see_other(f"/jobs/{ref}?said=already")
+    return await _once(ref, "retried", who.jobs.retry(ref, who.caller, items=None if item is None else [item]), item)
+
+
+async def _once(ref: str, said: str, act: Awaitable[object], item: int | None = None) -> Response:
+    """To the job's page, which tells what was done. A double click, a second tab or a page from before find it done already: no fault."""
+    try:
+        await act
+    except ConflictError:
+        return see_other(f"/jobs/{ref}?said=already")
+    return see_other(f"/jobs/{ref}?said={said}" + ("" if item is None else f"&item={item}"))
 
 
 async def _mine(who: Visit, job_id: int) -> bool:
@@ -172,17 +197,39 @@ async def _mine(who: Visit, job_id: int) -> bool:
 
 
 async def _items(who: Visit, job: dict[str, Any]) -> dict[str, Any]:
-    state, cursor = who.query("state"), who.query("cursor")
+    """Squares, or with ``as=table`` rows, which can be sorted."""
+    state, cursor, rows = who.query("state"), who.query("cursor"), who.query("as") == "table"
+    table = _table(who, job["id"])
     found = await who.jobs.items(
-        str(job["id"]), who.caller, state=state or None, limit=GRID_ITEMS, cursor=cursor or None
+        str(job["id"]),
+        who.caller,
+        state=state or None,
+        limit=_TABLE_ROWS if rows else GRID_ITEMS,
+        cursor=cursor or None,
+        sort=table.asked if rows else None,
     )
-    return {"items": found["items"], "items_next": found["next_cursor"], "items_state": state, "items_cursor": cursor}
+    return {
+        "items": found["items"],
+        "items_next": found["next_cursor"],
+        "items_state": state,
+        "items_cursor": cursor,
+        "as_table": rows,
+        "table": table,
+    }
 
 
 async def _failed(who: Visit, job: dict[str, Any]) -> dict[str, Any]:
-    cursor = who.query("failed_cursor")
-    found = await who.jobs.items(str(job["id"]), who.caller, state="failed", limit=_FAILED_ROWS, cursor=cursor or None)
-    return {"failed": found["items"], "failed_next": found["next_cursor"]}
+    cursor, table = who.query("failed_cursor"), _table(who, job["id"])
+    found = await who.jobs.items(
+        str(job["id"]), who.caller, state="failed", limit=_FAILED_ROWS, cursor=cursor or None, sort=table.asked
+    )
+    return {"failed": found["items"], "failed_next": found["next_cursor"], "failed_cursor": cursor, "table": table}
+
+
+def _table(who: Visit, job_id: int) -> Sorted:
+    """The order of the job's tables of items: one for both."""
+    kept = {name: who.query(name) for name in ("state", "as")}
+    return sorted_table(who, ITEM_SORTS, path=f"/jobs/{job_id}", usual="item", down=False, kept=kept)
 
 
 def _first(job: dict[str, Any], context: dict[str, Any]) -> int | None:
