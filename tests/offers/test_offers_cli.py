@@ -89,6 +89,8 @@ def test_fit_on_a_card_without_figures_is_undecided(call):
         (("quote", "job.yaml", "--offers", "mine.csv", "--offer", "mine-unknown"), 2),
         (("quote", "job.yaml", "--offers", "mine.csv", "--offer", "mine-hourly", "--hours", "soon"), 2),
         (("advise", "job.yaml", "--by", "luck"), 2),
+        (("advise", "job.yaml", "--storage-gb", "-1"), 2),
+        (("advise", "job.yaml", "--kept", "for ever"), 2),
         (("advise", "job.yaml", "--by", "deadline"), 2),
         (("offers", "--card", "banana"), 3),
         (("offers", "--offers", "missing.csv"), 3),
@@ -121,6 +123,70 @@ def test_quote_for_a_person_says_what_is_unknown(call):
         "quote", "job.yaml", "--offers", "mine.csv", "--offer", "mine-hourly", "--out-gb", "10", "--currency", "USD"
     )
     assert "total" in out and "egress_per_gb" in err
+
+
+TERMS_OFFERS = """\
+provider,instance,card,card_count,currency,on_demand_per_h,billing_granularity,storage_running_per_gb_month,storage_stopped_per_gb_month,egress_per_gb,ingress_per_gb,source,source_date
+Open,all,A100-80GB,1,USD,3.968,per second,0.10,0.20,0.09,0,open.example/prices,2026-11-01
+Open,dear,A100-80GB,1,USD,9,per second,0,0,0,0,open.example/prices,2026-11-01
+Shut,some,A100-80GB,1,USD,1,per second,,,,,shut.example,2026-11-01
+"""
+THREE_WEEKS = ("--hours", "21d", "--download-gb", "100", "--storage-gb", "2000", "--kept", "30d", "--out-gb", "3000")
+
+
+@pytest.fixture
+def with_terms(tmp_path, call):
+    (tmp_path / "terms.csv").write_text(TERMS_OFFERS)
+    return ("job.yaml", "--offers", "terms.csv", *THREE_WEEKS)
+
+
+def test_the_third_of_the_bill_that_nobody_expects_is_itemised(call, with_terms):
+    code, out, err = call("quote", *with_terms, "--offer", "open-all", "--json")
+    body = json.loads(out)
+    amounts = {line["name"]: Decimal(line["amount"]) for line in body["lines"]}
+    assert code == 0 and body["total_is_whole"] and sum(amounts.values()) == Decimal(body["total"])
+    assert amounts["compute"] < 2001 and amounts["data_in"] == 0
+    data = amounts["storage_running"] + amounts["storage_stopped"] + amounts["data_out"]
+    assert data / Decimal(body["total"]) > Decimal("0.28")
+    assert {line["origin"]["source"] for line in body["lines"]} == {"open.example/prices"}
+    _, out, err = call("quote", *with_terms, "--offer", "open-all")
+    assert "storage_stopped" in out and "0.20" in out and "days" in out
+    assert "open.example/prices" in err
+
+
+def test_a_bill_that_is_not_wholly_known_says_so(call, with_terms):
+    _, out, err = call("quote", *with_terms, "--offer", "shut-some")
+    assert "+ ?" in out.splitlines()[-1]
+    assert "storage_running_per_gb_month" in err and "ingress_per_gb" in err
+    _, out, _ = call("quote", *with_terms, "--offer", "shut-some", "--json")
+    body = json.loads(out)
+    assert not body["total_is_whole"] and {line["name"] for line in body["lines"]} == {"setup", "compute"}
+
+
+def test_advice_counts_data_and_ranks_what_is_not_said_last(call, with_terms):
+    code, out, _ = call("advise", *with_terms, "--json")
+    body = json.loads(out)
+    assert code == 0 and [one["offer"] for one in body["ranked"]] == ["open-all", "open-dear", "shut-some"]
+    assert [one["cost_is_whole"] for one in body["ranked"]] == [True, True, False]
+    choice = body["choice"]
+    assert sum(Decimal(line["amount"]) for line in choice["lines"]) == Decimal(choice["cost"])
+    assert choice["lines"][-1]["name"] == "data_out" and choice["lines"][-1]["origin"]["age_days"] is not None
+    _, out, err = call("advise", *with_terms)
+    assert "USD + ?" in out and "storage_running" in out and "come last: 1" in err and "open.example" in err
+
+
+def test_without_data_nothing_about_it_is_missing(call, with_terms):
+    code, out, _ = call("advise", "job.yaml", "--offers", "terms.csv", "--json")
+    assert code == 0 and json.loads(out)["choice"]["offer"] == "shut-some"
+
+
+def test_offers_show_what_outlives_a_stop_and_who_says_so(call):
+    _, out, _ = call("offers", "--provider", "Hyperstack")
+    assert "stop: disk-billed" in out and "days old, from docs.hyperstack.cloud" in out
+    _, out, _ = call("offers", "--provider", "Hyperstack", "--json", "--limit", "1")
+    body = json.loads(out)
+    assert body["offers"][0]["origins"]["egress_per_gb"]["source_date"] == "2026-08-26"
+    assert next(fact for fact in body["scorecard"] if fact["name"] == "stop")["origin"]["source"]
 
 
 def test_offers_have_ids_and_ages(call):

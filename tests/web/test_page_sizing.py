@@ -48,6 +48,22 @@ def test_training_and_a_model_that_nobody_knows(tab):
     assert "trained on" in tab.content()
 
 
+def test_the_bill_has_disk_and_traffic_line_by_line(tab):
+    tab.goto(f"{tab.address}/sizing?model=Qwen3-8B&card=RTX+4090&tokens=1000000")
+    assert "storage_running" not in tab.locator("#bill").inner_text(), "nothing is kept"
+    tab.get_by_label("GB of disk").fill("500")
+    tab.get_by_label("Disk kept afterwards").fill("10")
+    tab.get_by_label("GB taken out").fill("200")
+    tab.get_by_role("button", name="Size it").click()
+    bill = tab.locator("#bill")
+    bill.wait_for()
+    told = bill.inner_text()
+    assert all(line in told for line in ("compute", "storage_running", "storage_stopped", "data_out", "total", "days"))
+    amounts = [float(cell.split()[0]) for cell in bill.locator("tbody td:nth-child(2)").all_inner_texts()]
+    assert abs(sum(amounts[:-1]) - amounts[-1]) < 0.001
+    assert "kept=10&" in tab.url, "days, where no unit is said"
+
+
 @pytest.mark.parametrize(
     ("query", "status", "told"),
     [
@@ -60,6 +76,8 @@ def test_training_and_a_model_that_nobody_knows(tab):
         ("model=Qwen3-8B&buy=nan", 400, "cannot be a price"),
         ("model=Qwen3-8B&buy=x", 400, "not a number"),
         ("model=Qwen3-8B&currency=XYZ", 400, "no exchange rate"),
+        ("model=Qwen3-8B&kept=for+ever", 400, "no length of time"),
+        ("model=Qwen3-8B&storage_gb=-1", 400, "cannot be a price"),
         ("model=%00", 404, ""),
         ("model=%3Cscript%3Ealert(1)%3C/script%3E", 404, "&lt;script&gt;"),
     ],

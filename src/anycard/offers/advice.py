@@ -177,14 +177,14 @@ def _reason(ranked: Sequence[Candidate], wish: Wish, currency: str) -> Text:
     best = ranked[0]
     told: dict[str, str | int | float] = {
         "name": best.name,
-        "cost": shown(best.cost),
+        "cost": _cost(best),
         "currency": currency,
         "time": _time(best.hours),
     }
     if len(ranked) == 1:
         return Text("{name} is all that is left: {cost} {currency}, {time}", told)
     second = ranked[1]
-    told |= {"other": second.name, "other_cost": shown(second.cost), "other_time": _time(second.hours)}
+    told |= {"other": second.name, "other_cost": _cost(second), "other_time": _time(second.hours)}
     if wish.by == "time":
         return Text("{name} ends first, after {time} for {cost} {currency}; {other} needs {other_time}", told)
     if wish.by == "deadline":
@@ -195,6 +195,11 @@ def _reason(ranked: Sequence[Candidate], wish: Wish, currency: str) -> Text:
     return Text(
         "{name} costs least: {cost} {currency} in {time}; {other} costs {other_cost} {currency} in {other_time}", told
     )
+
+
+def _cost(candidate: Candidate) -> str:
+    """With what is missing of it."""
+    return shown(candidate.cost) + ("" if candidate.is_whole else " + ?")
 
 
 def _comparable(ranked: Sequence[Candidate], hardware: Hardware | None) -> Candidate | None:

@@ -188,7 +188,7 @@ def _print(answer: Any, work: Work, assumed: list[Text], limit: int) -> None:
     _print_bill(answer.choice)
     partly = sum(1 for one in answer.ranked if not one.is_whole)
     if partly:
-        note(_("{count} places don't say what all of it costs (+ ?): by cost they come after the others", count=partly))
+        note(_("places that do not say what all of it costs (+ ?), by cost they come last: {count}", count=partly))
     if answer.rule_agrees is not None and work.card_count:  # the rule is about cards
         stay = _("stay local and quantise") if work.of_model else _("stay local")
         rule = _("rent") if answer.rule_of_thumb == "rent" else stay
