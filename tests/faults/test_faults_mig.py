@@ -104,6 +104,7 @@ def test_a_program_on_one_instance_leaves_its_siblings_free(mig: Divided) -> Non
     assert seen[mig.card]["processes"] == []
 
 
+@pytest.mark.slow
 def test_the_job_of_a_destroyed_instance_runs_again_on_another(mig: Divided) -> None:
     script = "echo on $CUDA_VISIBLE_DEVICES\n  [ $ANYCARD_ATTEMPT = 2 ] && exit 0\n  exec sleep 600"
     job = mig.submit(f"resources: {{accelerators: mig}}\nrun: |\n  {script}\n")
@@ -112,11 +113,13 @@ def test_the_job_of_a_destroyed_instance_runs_again_on_another(mig: Divided) -> 
     assert mig.over(job)["state"] == "succeeded"
     ends = [event["data"]["reason"] for event in mig.events(job) if event["kind"] == "item.ended"]
     assert ends == ["card-lost", "succeeded"]
+    assert "card.lost" in [event["kind"] for event in mig.events(job)]
     assert mig.log(job, attempt=2).decode() == f"on {mig.instances[1]}\n"
     until(lambda: mig.instances[0] not in mig.cards())  # it does not stay listed for ever
     assert {*mig.instances[1:], mig.card, mig.other} < set(mig.cards())
 
 
+@pytest.mark.slow
 def test_mig_mode_without_an_instance_says_how_to_make_one(mig: Divided) -> None:
     assert mig.standin is not None
     mig.standin.describe(f"[card]\nuuid = {mig.card}\nmig = on\n")

@@ -16,6 +16,7 @@ from anycard.host.libraries import nvml_session
 from anycard.host.live import LiveHost
 from anycard.jobs.cardwatch import CardWatch, Limits
 from anycard.jobs.report.figures import Hold, Seen, figures
+from anycard.jobs.report.findings import findings
 from anycard.model.card import Card, Reading
 from anycard.model.series import COLUMNS, Series
 from anycard.units import GIB
@@ -149,9 +150,15 @@ def test_no_webhook_says_that_an_instance_idles(nvml: nvml_standin.NvmlStandin, 
 
 def test_a_report_says_of_an_instance_that_its_utilisation_is_unknown() -> None:
     place = COLUMNS.index("memory_used_bytes")
-    row = tuple(float(GIB) if at == place else None for at in range(len(COLUMNS)))
+    total = COLUMNS.index("memory_total_bytes")
+    values = {place: float(GIB), total: 10.0 * GIB}
+    row = tuple(values.get(at) for at in range(len(COLUMNS)))
     hold = Hold(f"nvidia:{A}", 1, 0.0, 100.0, 1.0, 5.0)
     series = Series(hold.card_id, tuple(float(at) for at in range(0, 100, 10)), (row,) * 10)
-    (card,) = figures(Seen((hold,), {hold.card_id: series}, 10.0, (), 10.0, None, None)).cards
+    made = figures(Seen((hold,), {hold.card_id: series}, 10.0, (), 10.0, None, None))
+    (card,) = made.cards
     assert (card.utilisation, card.seen_s, card.idle_s, card.before_s, card.after_s) == (None, 0, 0, 0, 0)
     assert card.stretches == ()
+    told = findings(made, {hold.card_id: "the instance"})
+    assert [one.kind for one in told] == ["spare-memory", "utilisation-unknown"]
+    assert str(told[1].text) == "how busy the instance was is not known"

@@ -37,7 +37,9 @@ DISK_WATCH_S = 2.0
 ENGINE_WATCH_S = 2.0
 IDLE_CPU_SHARE = 0.02  # of one core: a sleeping Python with a heartbeat thread stays below
 IDLE_CARD_UTILISATION = 0.01
-DESTROYED_LOOKS = 3  # a MIG instance that is no more stays listed until the job on it has long been moved
+DESTROYED_LOOKS = (
+    5  # a MIG instance that is no more stays listed until its loss is told and its job moved: that takes 5 s more
+)
 
 
 class Upkeep:

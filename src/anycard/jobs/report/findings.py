@@ -39,9 +39,13 @@ def findings(made: Figures, names: Mapping[str, str]) -> tuple[Finding, ...]:
     ran."""
     told: list[Finding] = []
     judged = [card for card in made.cards if card.seen_s >= JUDGED_FROM_S]
+    by_memory = [card for card in made.cards if card.memory_seen_s >= JUDGED_FROM_S]
     for rule in _RULES:
+        cards_judged = by_memory if rule in _OF_MEMORY else judged
         found = [
-            (card, one) for card in judged if (one := rule(card, names.get(card.card_id, card.card_id))) is not None
+            (card, one)
+            for card in cards_judged
+            if (one := rule(card, names.get(card.card_id, card.card_id))) is not None
         ]
         for kind in dict.fromkeys(one.kind for _, one in found):
             same = sorted((pair for pair in found if pair[1].kind == kind), key=lambda pair: -(pair[1].share or 0.0))
@@ -229,7 +233,7 @@ def _near_cap(card: CardFigures, name: str) -> Finding | None:
 
 
 def _spare_memory(card: CardFigures, name: str) -> Finding | None:
-    if not card.memory_total_bytes or not card.memory_peak_bytes or card.idle_s >= card.seen_s:
+    if not card.memory_total_bytes or not card.memory_peak_bytes or 0 < card.seen_s <= card.idle_s:
         return None
     share = card.memory_peak_bytes / card.memory_total_bytes
     if share >= SPARE_MEMORY_BELOW:
@@ -292,12 +296,21 @@ def _throttled(card: CardFigures, name: str) -> Finding | None:
 _RULES: Sequence[Rule] = (
     _unused, _before, _cpu_bound, _storage_bound, _waiting, _idle_unknown, _after, _half_used, _near_cap, _throttled, _spare_memory,
 )  # fmt: skip
+_OF_MEMORY = (_near_cap, _spare_memory)  # they need no utilisation: some cards tell none, MIG instances among them
 
 
 def _unjudged(cards: Iterable[CardFigures], names: Mapping[str, str]) -> Iterator[Finding]:
     """Cards of which too little was seen, told once each way."""
-    blind = [card for card in cards if card.seen_s <= 0]
+    silent = [card for card in cards if card.seen_s <= 0 < card.memory_seen_s]
+    blind = [card for card in cards if card.seen_s <= 0 and card.memory_seen_s <= 0]
     short = [card for card in cards if 0 < card.seen_s < JUDGED_FROM_S]
+    if silent:
+        yield Finding(
+            "utilisation-unknown",
+            Text("how busy {card} was is not known", {"card": names.get(silent[0].card_id, silent[0].card_id)}),
+            Text("its driver tells no utilisation; NVIDIA's tells none of a MIG instance"),
+            cards=tuple(card.card_id for card in silent),
+        )
     if blind:
         params: dict[str, Param] = {"card": names.get(blind[0].card_id, blind[0].card_id)}
         yield Finding(
