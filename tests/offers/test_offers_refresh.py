@@ -17,8 +17,11 @@ from hypothesis import strategies as st
 from anycard.errors import UnavailableError, UsageError
 from anycard.offers.catalogue import CatalogueError, parse_offers
 from anycard.offers.files import SHIPPED_ON, catalogue_file, known_offers, rates, shipped_offers
+from anycard.offers.money import shown
 from anycard.offers.online import refresh
 from anycard.offers.skypilot import COLUMNS, catalogue_rows, merged
+from anycard.sizing.cardspec import find_card
+from anycard.sizing.files import card_specs
 
 # The three layouts that the catalogue has: JSON, a Python dictionary with GiB where it says MiB (RunPod), and zones (AWS).
 VERDA = """InstanceType,UpstreamCloudId,vCPUs,MemoryGiB,AcceleratorName,AcceleratorCount,GpuInfo,Region,Price,SpotPrice
@@ -33,6 +36,9 @@ RUNPOD = """InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Region
 1x_A100-80GB_SECURE,A100-80GB,1.0,8.0,117.0,US,-5,1.39,US-1,
 ,A100-80GB,1.0,8.0,117.0,US,1,1.39,US-1,
 """
+FIXTURES = (
+    Path(__file__).parent / "fixtures"
+)  # lines of the catalogue as they stand there, skypilot-org/skypilot-catalog
 ECB = """<?xml version="1.0" encoding="UTF-8"?><gesmes:Envelope><Cube><Cube time='2099-01-02'>
 <Cube currency='USD' rate='1.25'/><Cube currency='CNY' rate='7.5'/></Cube></Cube></gesmes:Envelope>"""
 DAY = "2026-11-30"
@@ -85,6 +91,42 @@ def test_a_refresh_is_kept_and_used(web, tmp_path):
     assert rates((), tmp_path).per_eur["USD"] == Decimal("1.25")
     assert rates(("CNY=8",), tmp_path).per_eur["CNY"] == 8
     assert (catalogue_file(tmp_path, "verda").stat().st_mode & 0o777) == 0o600
+
+
+def test_cards_are_called_as_we_know_them(web, tmp_path):
+    web |= {f"/c/{cloud}/vms.csv": (FIXTURES / f"skypilot-{cloud}.csv").read_text() for cloud in ("hyperstack", "cudo")}
+    done = fetch(web, tmp_path, clouds=["hyperstack", "cudo"])
+    assert done.offers == {"Hyperstack": 8, "Cudo Compute": 6} and not done.unread
+    known = {offer.id: offer for offer in known_offers(tmp_path) if offer.source_date == DAY}
+    linked = known["hyperstack-n3-a100x8-nvlink-canada-1"]
+    assert (linked.card, linked.link, linked.card_memory_gib, linked.egress_per_gb) == (
+        "A100-80G-PCIe",
+        "NVLink",
+        80,
+        0,
+    )
+    assert {"hyperstack-n3-h100-sxm5x8-canada-1", "hyperstack-n3-h100-sxm5x8-us-1"} < known.keys()
+    cudo = known["cudo-compute-ice-lake-rtx-a5000-1x2v4gb-ca-montreal-3"]
+    assert cudo.card == "RTX A5000" and shown(cudo.on_demand_per_h) == "0.3098"
+    assert all(find_card(offer.card, card_specs()) for offer in known.values())
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("RTXA6000", "RTX A6000"),
+        ("RTXPRO6000", "RTX PRO 6000 Blackwell"),
+        ("RTX6000Ada", "RTX 6000 Ada Generation"),
+        ("RTX6000-Ada", "RTX 6000 Ada Generation"),
+        ("RTX5090", "GeForce RTX 5090"),
+        ("RTX3090-Ti", "GeForce RTX 3090 Ti"),
+        ("H100-SXM", "H100 SXM5 80 GB"),
+    ],
+)
+def test_its_names_of_cards(theirs, ours):
+    row = {"InstanceType": "x", "AcceleratorName": theirs, "AcceleratorCount": "1", "Price": "1", "Region": "r"}
+    (kept,), _ = catalogue_rows([row], "cudo", DAY)
+    assert find_card(kept["card"], card_specs()).model == ours
 
 
 def test_one_cloud_alone(web, tmp_path):

@@ -22,10 +22,11 @@ CLOUDS: dict[str, str] = {
     "spheron": "Spheron", "vast": "Vast.ai", "verda": "Verda (DataCrunch)", "yotta": "Yotta",
 }  # fmt: skip
 COLUMNS = (
-    "provider", "instance", "card", "card_count", "card_memory_gib", "cpus", "memory_gib", "region", "currency", "on_demand_per_h",
+    "provider", "instance", "card", "card_count", "link", "card_memory_gib", "cpus", "memory_gib", "region", "currency", "on_demand_per_h",
     "spot_per_h", "source", "source_date",
 )  # fmt: skip
 _MEMORY = re.compile(r"""['"]SizeInMiB['"]\s*:\s*(\d{1,9}(?:\.\d+)?)""")
+_RTX = re.compile(r"^RTX(A|PRO|)(\d{4})(-?Ada|)\b")
 _GIB_INSTEAD = Decimal(1000)  # RunPod's rows give GiB under SizeInMiB: no card has less than 1000 MiB
 _NAME_MAX = 100
 
@@ -61,7 +62,8 @@ def merged(ours: Sequence[Offer], fetched: Sequence[Offer]) -> tuple[Offer, ...]
 
 def _row(raw: Mapping[str, str], cloud: str, day: str) -> dict[str, str] | None:
     instance, region = _text(raw, "InstanceType"), _text(raw, "Region")
-    card, count = _text(raw, "AcceleratorName"), _text(raw, "AcceleratorCount")
+    card, link = _card(_text(raw, "AcceleratorName"))
+    count = _text(raw, "AcceleratorCount")
     try:
         on_demand = parse_price(_text(raw, "Price"), "Price")
         spot = parse_price(_text(raw, "SpotPrice"), "SpotPrice")
@@ -75,6 +77,7 @@ def _row(raw: Mapping[str, str], cloud: str, day: str) -> dict[str, str] | None:
         "instance": instance,
         "card": card,
         "card_count": "0" if cards is None else f"{cards.normalize():f}",
+        "link": link,
         "card_memory_gib": _memory(_text(raw, "GpuInfo") or _text(raw, "GPUInfo")) if card else "",
         "cpus": _number(raw, "vCPUs"),
         "memory_gib": _number(raw, "MemoryGiB"),
@@ -98,6 +101,18 @@ def _cheaper(one: dict[str, str], other: dict[str, str]) -> dict[str, str]:
         return chosen
     spots = [Decimal(row["spot_per_h"]) for row in (one, other) if row["spot_per_h"]]
     return {**chosen, "spot_per_h": str(min(spots)) if spots else ""}
+
+
+def _card(name: str) -> tuple[str, str]:
+    """(the card, its link): ``RTXA5000`` is the RTX A5000, ``A100-80G-PCIe-NVLink`` an A100-80G-PCIe linked by NVLink."""
+    linked = name.removesuffix("-NVLink")
+    return _RTX.sub(_rtx, linked), "NVLink" if linked != name else ""
+
+
+def _rtx(found: re.Match[str]) -> str:
+    line, number, ada = found.groups()
+    model = f"{line}{number}" if line in ("", "A") else f"{line} {number}"
+    return f"RTX {model} Ada" if ada else f"RTX {model}"
 
 
 def _memory(info: str) -> str:
