@@ -13,6 +13,7 @@ from anycard.cards.names import names
 from anycard.cards.probe import Inventory, is_destroyed, probe
 from anycard.cards.vendors import nvidia
 from anycard.cards.visibility import visibility_env
+from anycard.doctor.looks import nvml_lines
 from anycard.host.libraries import nvml as library
 from anycard.host.live import LiveHost
 from anycard.jobs.places import spec_of
@@ -226,3 +227,16 @@ def test_nvidia_smi_is_asked_no_more_where_each_card_tells_its_utilisation(machi
     only = {QUERY: ROW.format(0, WHOLE, 10, 7)}  # whatever else it were asked would be no such program
     (card,) = nvidia.find(machine(only, bus={"0000:10:00.0": ("10de", "20b0", "030200", "nvidia")}))
     assert not card.divided
+
+
+def test_the_doctor_finds_nothing_wrong_with_what_only_root_may_see(nvml: NvmlStandin) -> None:
+    calls = (
+        "MemoryInfo_v2",
+        "ComputeRunningProcesses_v3",
+        "GraphicsRunningProcesses_v3",
+        "MPSComputeRunningProcesses_v3",
+    )
+    nvml.describe(divided("".join(f"fault = no_permission nvmlDeviceGet{call}\n" for call in calls)))
+    assert not [line for line in nvml_lines(LiveHost()) if "Insufficient Permissions" in line]
+    nvml.describe("[card]\nfault = no_permission nvmlDeviceGetMemoryInfo_v2\n")
+    assert [line for line in nvml_lines(LiveHost()) if "Insufficient Permissions" in line]

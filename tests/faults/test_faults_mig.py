@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import rawhttp
 from called import Cli, until
 from divided import divided
 from nvml_standin import NvmlStandin
+from visitor import Visitor
 
 _OTHER = "[card]\nbus = 00000000:20:00.0\nname = NVIDIA H100 80GB HBM3\nuuid = {}\n"
 
@@ -75,6 +77,21 @@ def test_instances_are_shown_under_their_card(mig: Divided) -> None:
     assert "MIG-" not in matrix
     alone = Cli(mig.home.parent / "nobody", mig.env)("cards").stdout.decode()  # without a daemon
     assert "is divided into MIG instances: 1 x 1g.10gb" in alone
+
+
+def test_the_page_and_the_metrics_show_instances(mig: Divided) -> None:
+    visitor = Visitor(mig)
+    visitor.log_in()
+    page = visitor.ask("/cards").text
+    assert page.count('class="card part"') == 3
+    assert "is divided into MIG instances: 1 x 1g.10gb" in page
+    matrix = page[page.index('class="matrix"') :]
+    assert matrix.count("<tr>") == 3  # its head, and two whole cards
+    text = rawhttp.ask(mig.home, "GET", "/metrics").body.decode()
+    assert f'part_of="nvidia:{mig.card}"' in text
+    assert f'anycard_card_utilisation_ratio{{card="nvidia:{mig.instances[0]}"}}' not in text
+    assert f'anycard_card_free{{card="nvidia:{mig.card}"}} 0.0' in text
+    assert f'anycard_card_free{{card="nvidia:{mig.instances[0]}"}} 1.0' in text
 
 
 def test_a_job_gets_what_it_names_and_what_cannot_be_is_refused_in_words(mig: Divided) -> None:

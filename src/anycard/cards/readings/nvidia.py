@@ -43,7 +43,7 @@ class NvidiaReader:
             self.period_s = _TOOL_PERIOD_S
             return Look(nvidia.read(self._host))
         self.period_s = 1.0
-        by_number = _by_number(seen["cards"])
+        by_number = _by_number(seen["cards"]) if seen["events"] else {}
         self._events = [*self._events, *(_event_mark(event, by_number, at) for event in seen["events"])][-_MOST_EVENTS:]
         if error := seen["init"].get("error") or seen["count"].get("error"):
             raise nvidia.driver_fault(error)
@@ -52,10 +52,11 @@ class NvidiaReader:
         marks: list[Mark] = []
         named = self._named(seen["cards"])
         for card in seen["cards"]:
+            whole_id = named[card["index"]]
             health, why = nvidia.health_of(card, card["index"])
-            marks += self._changed(named[card["index"]], health, why, at)
-            if health is Health.OK:
-                marks += self._instance_marks(named[card["index"]], card, at)
+            marks += self._changed(whole_id, health, why, at)
+            if health is Health.OK and ("instances" in card or whole_id in self._instances):
+                marks += self._instance_marks(whole_id, card, at)
             if (card_id := nvidia.card_id(card)) is not None:
                 readings.append(nvidia.reading(card))
                 uses += _uses(card_id, card)
@@ -105,8 +106,7 @@ class NvidiaReader:
         for card_id in set(before.values()) - set(now.values()):
             self._health.pop(card_id, None)
             marks.append(Mark(at.utc_s, card_id, MarkKind.HEALTH, Text(_DESTROYED)))
-        if now or before:
-            self._instances[whole_id] = now
+        self._instances[whole_id] = now
         return marks
 
     def _changed(self, card_id: str, health: Health, why: Text | None, at: Instant) -> list[Mark]:
