@@ -96,12 +96,12 @@ def availability(data: Sequence[int], gap_s: float) -> Availability:
 def checkpoint_interval(checkpoint_s: float, mean_run_s: float) -> float:
     """Seconds of work between checkpoints that waste least: sqrt(2 C M) - C with Daly's correction (Young 1974, Daly 2006).
 
-    C is the cost of a checkpoint, M the mean time between failures, both in seconds.
+    C is the cost of a checkpoint, M the mean time between failures, both in seconds. Daly's series holds to C = 2 M, from there on it is M.
     """
-    if checkpoint_s <= 0:
+    if checkpoint_s <= 0 or mean_run_s <= 0:
         return 1.0
-    if mean_run_s <= 0:
-        return 1.0
+    if checkpoint_s >= 2 * mean_run_s:
+        return max(1.0, mean_run_s)
     ratio = checkpoint_s / (2 * mean_run_s)
     daly = math.sqrt(2 * checkpoint_s * mean_run_s) * (1 + math.sqrt(ratio) / 3 + ratio / 9) - checkpoint_s
     return max(1.0, min(mean_run_s, daly))
