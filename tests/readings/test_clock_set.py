@@ -108,3 +108,23 @@ resources: {{accelerators: nvidia:1}}
 anycard: {{time_limit: {limit}}}
 """
 CPU_TASK = "run: sleep {seconds}\n"
+
+
+def test_a_wait_before_another_try_moves_with_the_clock(cli: Cli, clock: wall_clock.WallClock) -> None:
+    """It is a length of time: set back an hour, the clock would name its end an hour too late."""
+    file = cli.file("again.yaml", "run: exit 1\nanycard: {retry: {times: 1, wait: 6s}}\n")
+    job = cli.json("submit", file)["jobs"][0]["id"]
+    client, began = cli.client(), time.monotonic()
+
+    def item() -> dict[str, Any]:
+        return next(client.all_items(job))
+
+    while item()["attempts"] < 1 or item()["state"] == "running":
+        assert time.monotonic() - began < PATIENCE_S
+        time.sleep(0.1)
+    clock.set(-HOUR_S)
+    while client.job(job)["ended_at"] is None:
+        assert time.monotonic() - began < PATIENCE_S
+        time.sleep(0.2)
+    assert item()["attempts"] == 2
+    clock.set(0)

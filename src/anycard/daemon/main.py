@@ -19,6 +19,7 @@ from anycard.api.caller import Gate
 from anycard.api.server import Server, listen_loopback, listen_unix
 from anycard.api.system import System
 from anycard.config import Paths, configuration, paths
+from anycard.daemon.heap import share_one_heap
 from anycard.daemon.homelock import HomeLock, held
 from anycard.daemon.page import open_page
 from anycard.daemon.sharedhome import open_shared_home
@@ -52,6 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     os.umask(0o077)
     widen_descriptors()
+    share_one_heap()
     gc.collect()
     gc.freeze()  # what was imported stays; the collector need not look through it again and again
     gc.set_threshold(50_000, 20, 100)

@@ -35,7 +35,7 @@ from anycard.jobs.upkeep import Upkeep
 from anycard.jobs.watching import Watcher, Watchers
 from anycard.model.demand import Demand
 from anycard.model.end_reason import EndReason
-from anycard.model.instant import rfc3339
+from anycard.model.instant import Instant, rfc3339
 from anycard.model.text import Text
 from anycard.scheduling.plan import HostState, Policy, QueuedJob, Snapshot, WaitReason
 from anycard.scheduling.planner import plan
@@ -51,6 +51,7 @@ _SOON_S = 0.05
 _QUICK_S = 0.004
 _SMALL_ROWS = 500
 _MIN_CPUS = 0.001
+_CLOCK_SET_S = 2.0  # less is the clock being kept right
 
 
 class Dispatcher:
@@ -75,6 +76,8 @@ class Dispatcher:
         self._dirty: set[int] = set()
         self._setup_waiters: dict[str, set[int]] = {}
         self._upkeep_due = 0.0  # boot seconds
+        started = now()
+        self._clock_offset = started.utc_s - started.boot_s
         self._settle_s = 0.0  # how long turns took to settle lately
         self._stopping = False
         self._reasons: Mapping[int, WaitReason] = {}
@@ -193,6 +196,7 @@ class Dispatcher:
 
     async def _turn(self) -> None:
         turn = Turn(now(), dirty=self._dirty)
+        self._follow_clock(turn.now)
         inputs, self._inputs = self._inputs, []
         for apply in inputs:
             apply(turn)
@@ -207,6 +211,19 @@ class Dispatcher:
                 await self._give_up_turn(turn, error)
                 return
         await self._effects(turn)
+
+    def _follow_clock(self, at: Instant) -> None:
+        """When the wall clock was set, waits before another try move with it: they are lengths of time, and not hours of the day."""
+        offset = at.utc_s - at.boot_s
+        moved, self._clock_offset = offset - self._clock_offset, offset
+        if abs(moved) < _CLOCK_SET_S:
+            return
+        log.warning("the clock was set by %+.0f seconds", moved)
+        for job in self.board.jobs.values():
+            if job.delayed or job.prepare_not_before > 0:
+                job.delayed = [(not_before + moved, item) for not_before, item in job.delayed]
+                job.prepare_not_before += moved
+                self._dirty.add(job.id)
 
     async def _settled(self, turn: Turn) -> None:
         """A small turn on a quick disk is settled right here: handing it to a thread and back would cost more than the commit. Otherwise in
