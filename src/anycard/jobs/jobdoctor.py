@@ -8,12 +8,13 @@ from dataclasses import asdict
 from typing import Any
 
 from anycard.host.clock import now
+from anycard.jobs.caller import Caller
 from anycard.jobs.diagnosis import about_item
 from anycard.jobs.measuring import mark_lines, measured
 from anycard.jobs.readings import KEPT_STEP_S, CardReadings
 from anycard.jobs.report.making import holds_of, seen_of
 from anycard.jobs.report.moments import Hold
-from anycard.jobs.service import Caller, Jobs, LastTry
+from anycard.jobs.service import Jobs, LastTry
 from anycard.model.card import CPU_VENDOR
 from anycard.model.end_reason import EndReason
 from anycard.model.series import Series

@@ -10,8 +10,9 @@ from typing import Any
 from anycard.config import Paths
 from anycard.errors import NotFoundError
 from anycard.jobs import logparts, outputs
+from anycard.jobs.caller import Caller
 from anycard.jobs.logs import log_of
-from anycard.jobs.service import Caller, Jobs
+from anycard.jobs.service import Jobs
 from anycard.store.engine import Store
 
 

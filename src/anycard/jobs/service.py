@@ -3,56 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
-import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from anycard.config import Paths
 from anycard.errors import ConflictError, ForbiddenError, NotFoundError, UsageError
 from anycard.i18n import N_
-from anycard.jobs import actions, files, prepare, views
-from anycard.jobs.admit import Admitted, EndedMeanwhileError, NewJob, Submission, admit
+from anycard.jobs import actions, views
 from anycard.jobs.board import PREPARE, OpenJob
-from anycard.jobs.checking import Checked, CheckedJob, Request, check_as
+from anycard.jobs.caller import Caller
+from anycard.jobs.checking import Request
 from anycard.jobs.dispatch import Dispatcher
-from anycard.jobs.fitcheck import Fit, check_fit
 from anycard.jobs.logdoctor import LogDoctor
 from anycard.jobs.logs import read_log
 from anycard.jobs.reload import reopen
-from anycard.jobs.spec import JobSpec
 from anycard.jobs.states import OPEN_JOB_STATES, ItemState, JobState
+from anycard.jobs.submitting import Submitting
 from anycard.jobs.turn import Turn
 from anycard.model.card import CPU_VENDOR, Card
 from anycard.model.instant import rfc3339
-from anycard.scheduling.feasibility import impossible
 from anycard.scheduling.plan import WaitReason
 from anycard.store import queries
 from anycard.store.changes import Row
 from anycard.store.engine import Store
 from anycard.store.ordering import Sort
-from anycard.units import format_bytes
 
 T = TypeVar("T")
 
 WATCH_QUIET_S = 10.0  # a watched job that is quiet sends a line so often, so that a dead connection is noticed
 WATCH_LAST_S = 0.05  # news of the last items may come a moment after the commit that ended the job
 WATCH_PACE_S = 0.1  # and at most ten lines a second
-_LOOK_UPS, _LOOK_UP_PACE_S = 50, 0.02
-
-
-class Caller(Protocol):
-    """Who asks; ``admin`` may act on everybody's jobs."""
-
-    @property
-    def uid(self) -> int: ...
-    @property
-    def gid(self) -> int: ...
-    @property
-    def user(self) -> str: ...
-    @property
-    def admin(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +64,7 @@ class Jobs:
         self._paths = paths
         self._store = store
         self._dispatcher = dispatcher
-        self._shared = shared
+        self._submitting = Submitting(paths, dispatcher, self._row, shared=shared)
 
     # ---- submit -----------------------------------------------------------------------------------------------------------
 
@@ -93,107 +74,7 @@ class Jobs:
 
     async def check(self, request: Request, caller: Caller) -> Awaitable[dict[str, Any]]:
         """The first half of ``submit``: what is left to be awaited is only its turn. So of many, each in its order, all may share one."""
-        if (request.file is None) == (request.command is None):
-            raise UsageError("either a job file or a command is submitted, not both")
-        known = self._dispatcher.board.submit_keys.get(request.submit_key)
-        if known is not None:
-            return _answered(_submitted(known, [], []))
-        owner = (caller.uid, caller.gid) if self._shared and caller.uid != 0 else None
-        checked = await check_as(replace(request, cards=self._cards()), owner)
-        for found in checked.jobs:
-            self._refuse_impossible(found.spec)
-        fits = [await self._check_fit(found.spec) for found in checked.jobs]
-        new = [await self._new_job(request, found, caller.user, owner) for found in checked.jobs]
-        submission = Submission(
-            jobs=tuple(new),
-            submit_key=request.submit_key,
-            tenant="default",
-            user=caller.user,
-            uid=owner[0] if owner else None,
-            gid=owner[1] if owner else None,
-            held=checked.held,
-        )
-        return self._queue(submission, new, checked, fits, caller)
-
-    async def _queue(
-        self,
-        submission: Submission,
-        new: Sequence[NewJob],
-        checked: Checked,
-        fits: Sequence[dict[str, Any] | None],
-        caller: Caller,
-    ) -> dict[str, Any]:
-        try:
-            admitted = await self._admit(submission, caller.user)
-        finally:  # became a job's folder, or is not wanted: refused, or the same submission came twice
-            for job in new:
-                if job.staged is not None:
-                    shutil.rmtree(job.staged, ignore_errors=True)
-        return _submitted(admitted, list(checked.ignored), list(checked.warnings), fits)
-
-    async def _admit(self, submission: Submission, user: str) -> Admitted:
-        """A job named in `after` may end between its look-up and the turn: then it is looked up again, until the store knows its end."""
-
-        def apply(turn: Turn) -> Admitted:
-            return admit(turn, self._dispatcher.board, submission, self._paths)
-
-        for _ in range(_LOOK_UPS):
-            try:
-                return await self._dispatcher.ask(apply)
-            except EndedMeanwhileError:
-                await asyncio.sleep(_LOOK_UP_PACE_S)
-            jobs = []
-            for new in submission.jobs:
-                upstream, ended = await self._upstream(new.spec, user) if new.spec.after else ((), {})
-                jobs.append(replace(new, upstream=upstream, ended=ended))
-            submission = replace(submission, jobs=tuple(jobs))
-        return await self._dispatcher.ask(apply)
-
-    def _refuse_impossible(self, spec: JobSpec) -> None:
-        why = impossible(spec.options, self._dispatcher.host())
-        if why is not None:
-            raise UsageError(why.msgid, hint="`anycard cards` lists what this machine has", **why.params)
-
-    def _cards(self) -> tuple[tuple[str, int | None], ...]:
-        """Models and memory of the accelerators that a job can be given here, one of each kind."""
-        found = ((card.model, card.memory_bytes) for card in self._dispatcher.machine.cards if card.is_grantable)
-        return tuple(dict.fromkeys(found))
-
-    async def _check_fit(self, spec: JobSpec) -> dict[str, Any] | None:
-        """Of a job that names its model: whether it fits; UsageError for one that cannot, unless its file wants only a warning."""
-        if spec.sizing is None:
-            return None
-        vendors = sorted({card.vendor for card in self._dispatcher.machine.cards if card.is_accelerator})
-        device = vendors[0] if any(demand.card_count for demand in spec.options) and vendors else "cpu"
-        factor = await self._dispatcher.grader.factor(spec.sizing, device)
-        checked = check_fit(spec.sizing, spec.options, self._dispatcher.host(), factor)
-        if checked.fit is not Fit.NEVER or spec.sizing.ask.too_large == "warn":
-            return checked.to_json()
-        would = ", ".join(f"{one.name} ({format_bytes(one.total_bytes)})" for one in spec.sizing.remedies)
-        hint = N_("what would fit here: {options}; `too_large: warn` under anycard.model submits it as it is")
-        if not would:
-            hint = N_(
-                "`anycard advise` compares other cards; `too_large: warn` under anycard.model submits it as it is"
-            )
-        raise UsageError(checked.text.msgid, hint=hint, options=would, **checked.text.params)
-
-    async def _new_job(self, request: Request, job: CheckedJob, user: str, owner: files.Owner | None) -> NewJob:
-        spec = job.spec
-        upstream, ended = await self._upstream(spec, user) if spec.after else ((), {})
-        staged = None
-        if request.file is not None or job.secrets:
-            folder = self._paths.jobs / f"{files.STAGED}{secrets.token_hex(8)}"
-            await asyncio.to_thread(
-                files.stage_submission, folder, spec, source=request.file, secrets=job.secrets, owner=owner
-            )
-            staged = folder
-        key = prepare.key_for(spec, job.setup_key, owner[0] if owner else None, self._paths)
-        return NewJob(spec, staged, key, upstream, ended)
-
-    async def _upstream(self, spec: JobSpec, user: str) -> tuple[tuple[int, ...], dict[int, JobState]]:
-        rows = [await self._row(ref, user) for ref in spec.after]
-        ended = {row["id"]: JobState(row["state"]) for row in rows if row["state"] not in OPEN_JOB_STATES}
-        return tuple(row["id"] for row in rows), ended
+        return await self._submitting.check(request, caller)
 
     # ---- look -------------------------------------------------------------------------------------------------------------
 
@@ -488,10 +369,6 @@ class Jobs:
         return sorted(set(items))
 
 
-async def _answered(answer: dict[str, Any]) -> dict[str, Any]:
-    return answer
-
-
 def _states(asked: str | None, known: set[str]) -> list[str]:
     states = [state for state in (asked or "").split(",") if state]
     for state in states:
@@ -500,19 +377,3 @@ def _states(asked: str | None, known: set[str]) -> list[str]:
                 "{given} is no state", hint="the states are {known}", given=state, known=", ".join(sorted(known))
             )
     return states
-
-
-def _submitted(
-    admitted: Admitted, ignored: list[str], warnings: list[str], fits: Sequence[dict[str, Any] | None] = ()
-) -> dict[str, Any]:
-    """``fits``: of each job whether its model fits, None where it names none."""
-    told = [*fits, *(None for _ in admitted[len(fits) :])]
-    return {
-        "schema": "anycard.submitted/1",
-        "jobs": [
-            {"id": job_id, "name": name, "n_items": count, "fit": fit}
-            for (job_id, name, count), fit in zip(admitted, told, strict=False)
-        ],
-        "ignored": ignored,
-        "warnings": warnings,
-    }

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from anycard.jobs.files import write_private
 
 if TYPE_CHECKING:
-    from anycard.jobs.service import Caller
+    from anycard.jobs.caller import Caller
 
 log = logging.getLogger("anycard.web")
 

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from anycard.host.clock import now
+from anycard.jobs.caller import Caller
 from anycard.jobs.readings import KEPT_STEP_S, CardReadings, Span
 from anycard.jobs.report.figures import figures
 from anycard.jobs.report.findings import Finding, findings
 from anycard.jobs.report.moments import Hold, Seen, Work
 from anycard.jobs.report.views import report_json
-from anycard.jobs.service import Caller, Jobs
+from anycard.jobs.service import Jobs
 from anycard.model.card import CPU_VENDOR, Card
 from anycard.model.text import Text
 
