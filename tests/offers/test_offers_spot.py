@@ -52,7 +52,9 @@ def test_young_and_daly():
     assert checkpoint_interval(60, 86400) == pytest.approx(3220, rel=0.03)
     assert checkpoint_interval(0, 86400) == 1
     assert 1 <= checkpoint_interval(1000, 501) <= 501
-    assert checkpoint_interval(1500, 500) == 500, "where a checkpoint costs more than twice the time between failures: that time"
+    assert checkpoint_interval(1500, 500) == 500, (
+        "where a checkpoint costs more than twice the time between failures: that time"
+    )
     # Daly (2006): sqrt(2 C M) (1 + sqrt(C / 2 M) / 3 + (C / 2 M) / 9) - C, with C = 200 s and M = 2,500 s
     assert checkpoint_interval(200, 2500) == pytest.approx(1000 * (1 + 0.2 / 3 + 0.04 / 9) - 200)
 

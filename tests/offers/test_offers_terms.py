@@ -74,6 +74,16 @@ def test_no_figure_and_why_is_told():
     assert answer.missing == ("egress_per_gb",) and not answer.line("data_out")
 
 
+def test_what_coming_in_costs_is_doubted_only_where_leaving_is_not_said_either():
+    job = QuoteJob(work_s=3600, download_gb=Decimal(5))
+    told, silent = (
+        quote(job, joined({}, {}), rates=RATES),
+        quote(job, joined({}, {"value": "", "note": "-"}), rates=RATES),
+    )
+    assert "ingress_per_gb" in told.unknown and not told.missing
+    assert silent.missing == ("ingress_per_gb",)
+
+
 def test_long_terms_as_a_price_and_as_a_discount():
     offer = joined({}, {"what": "terms", "value": "monthly=730; 1-year=-25%"})
     assert [(term.name, term.per_h) for term in offer.terms] == [("monthly", 1), ("1-year", Decimal("1.5"))]

@@ -90,8 +90,10 @@ class Quote:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The prices of what is asked for that the offer does not say: the bill is higher than the total, nobody knows how much."""
-        return tuple(name for name in self.unknown if name in BY_AMOUNT)
+        """The prices of what is asked for that the offer does not say: the bill is higher than the total, nobody knows how much. Who says
+        what leaving costs and nothing of coming in has never been seen to charge for that: it stays unknown, and is no reason to doubt."""
+        told = () if self.offer.egress_per_gb is None else ("ingress_per_gb",)
+        return tuple(name for name in self.unknown if name in BY_AMOUNT and name not in told)
 
     def to_json_lines(self, today: date) -> list[dict[str, Any]]:
         """The lines, each with who says its rate and when."""

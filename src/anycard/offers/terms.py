@@ -63,12 +63,21 @@ def with_provider_terms(offers: Iterable[Offer], figures: Iterable[Figure]) -> t
     by_provider: dict[str, list[Figure]] = defaultdict(list)
     for figure in figures:
         by_provider[figure.provider].append(figure)
-    return tuple(
-        offer
-        if offer.place == OWN or offer.provider not in by_provider
-        else _joined(offer, by_provider[offer.provider])
-        for offer in offers
-    )
+    kinds = {name: {one.instance for one in told} for name, told in by_provider.items()}
+    nearest: dict[
+        tuple[str, str, frozenset[str]], Mapping[str, Figure]
+    ] = {}  # a catalogue has many machines of a kind in a region
+    joined = []
+    for offer in offers:
+        if offer.place == OWN or offer.provider not in by_provider:
+            joined.append(offer)
+            continue
+        kind = frozenset(start for start in kinds[offer.provider] if offer.instance.startswith(start))
+        key = (offer.provider, offer.region, kind)
+        if key not in nearest:
+            nearest[key] = _nearest(offer, by_provider[offer.provider])
+        joined.append(_joined(offer, nearest[key]))
+    return tuple(joined)
 
 
 def _figure(row: Mapping[str, str], known_by: str) -> Figure:
@@ -89,19 +98,24 @@ def _figure(row: Mapping[str, str], known_by: str) -> Figure:
     return Figure(**told, value=_READERS[told["what"]](value) if value else None, origin=origin)
 
 
-def _joined(offer: Offer, figures: Sequence[Figure]) -> Offer:
+def _nearest(offer: Offer, figures: Sequence[Figure]) -> Mapping[str, Figure]:
+    """Of each figure the one that is of the least beside ``offer``."""
     best: dict[str, Figure] = {}
     for figure in figures:
         if _applies(figure, offer) and (figure.what not in best or _nearer(figure, best[figure.what], offer)):
-            best[figure.what] = figure
+            best[figure.what] = replace(figure, origin=_where(figure, offer))
+    return best
+
+
+def _joined(offer: Offer, figures: Mapping[str, Figure]) -> Offer:
     changes: dict[str, Any] = {}
     origins: dict[str, Origin] = {}
-    for what, figure in best.items():
+    for what, figure in figures.items():
         if getattr(offer, what) not in (None, "", ()):
             continue
         if figure.value and what in BY_AMOUNT and figure.currency != offer.currency:
             continue  # a row in another currency than its provider's list: nothing is converted behind one's back
-        origins[what] = _where(figure, offer)
+        origins[what] = figure.origin
         if figure.value is not None:
             changes[what] = parse_leases(figure.value, offer.on_demand_per_h) if what == _LEASES else figure.value
     return replace(offer, **changes, origins={**origins, **offer.origins}) if origins else offer
