@@ -13,6 +13,7 @@ from anycard.cards.names import names
 from anycard.cards.probe import Inventory, is_destroyed, probe
 from anycard.cards.vendors import nvidia
 from anycard.cards.visibility import visibility_env
+from anycard.cli.sizingwords import local_specs
 from anycard.doctor.looks import nvml_lines
 from anycard.host.libraries import nvml as library
 from anycard.host.live import LiveHost
@@ -240,3 +241,9 @@ def test_the_doctor_finds_nothing_wrong_with_what_only_root_may_see(nvml: NvmlSt
     assert not [line for line in nvml_lines(LiveHost()) if "Insufficient Permissions" in line]
     nvml.describe("[card]\nfault = no_permission nvmlDeviceGetMemoryInfo_v2\n")
     assert [line for line in nvml_lines(LiveHost()) if "Insufficient Permissions" in line]
+
+
+def test_what_is_here_counts_an_instance_once_and_the_divided_card_not_at_all(nvml: NvmlStandin) -> None:
+    instances = "".join(f"mig = {slot} 1g.10gb MIG-{slot} {10 * GIB}\n" for slot in range(3))
+    nvml.describe(f"[card]\nuuid = {WHOLE}\n{instances}")
+    assert [(spec.memory_bytes, count) for spec, count in local_specs()] == [(10 * GIB, 1)]

@@ -30,7 +30,7 @@ def local_specs() -> list[tuple[CardSpec, int]]:
     for card in probe(LiveHost()).cards:
         if card.is_grantable and card.health is Health.OK:
             spec = spec_of(card)
-            counted[spec] = counted.get(spec, 0) + 1
+            counted[spec] = 1 if card.part_of else counted.get(spec, 0) + 1  # no job gets two MIG instances
     return list(counted.items())
 
 

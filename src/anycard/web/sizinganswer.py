@@ -238,7 +238,7 @@ def _owned(host: Sequence[Card]) -> list[tuple[CardSpec, int]]:
     for card in host:
         if card.is_grantable:
             spec = spec_of(card)
-            counted[spec] = counted.get(spec, 0) + 1
+            counted[spec] = 1 if card.part_of else counted.get(spec, 0) + 1  # no job gets two MIG instances
     return list(counted.items())
 
 
