@@ -2,7 +2,8 @@
 sees none of them.
 
 What hides everything differs, and an empty value is not always it:
-- CUDA: empty means no card (CUDA programming guide, environment variables).
+- CUDA: empty means no card (CUDA programming guide, environment variables). Of a MIG instance the variable holds its UUID and nothing else:
+  no grant has two, nor one beside a whole card (cards/mig.py says why).
 - ROCm: ROCR_VISIBLE_DEVICES empty means no card (ROCR-Runtime, RvdFilter::SelectZeroDevices); HIP takes an empty HIP_VISIBLE_DEVICES for
   unset and then looks at CUDA_VISIBLE_DEVICES, but stops at the first index that it does not know: -1 (clr, rocdevice.cpp).
 - Level Zero takes an empty ZE_AFFINITY_MASK for unset, and passes over numbers that are no card (compute-runtime, parseAffinityMask). It
