@@ -58,7 +58,7 @@ RULES = (
                 ),
                 seen(
                     r"suspend",
-                    r"hibernat",
+                    r"hibernat(?!ion: Registered nosave)",  # that line is in the log of every boot
                     r"\bPM: (?:resume|suspend)",
                     r"(?:machine|laptop|computer|system|pc).{0,20}(?:slept|sleep|wok)",
                     r"(?:after|from) (?:sleep|standby|waking)",
@@ -67,7 +67,7 @@ RULES = (
                 ),
             ),
             clue(SUGGESTS, r"NVreg_PreserveVideoMemoryAllocations"),
-            clue(0.55, r"(?:suspend|hibernat|resume from sleep|wake from sleep)\w*"),
+            clue(0.55, r"(?:suspend|hibernat(?!ion: Registered nosave)|resume from sleep|wake from sleep)\w*"),
         ),
         separates="Without a suspend before it, the same error 999 is nvidia-uvm-needs-reload.",
         explains=("nvidia-uvm-needs-reload",),

@@ -72,6 +72,14 @@ class Group:
                     return int(line.split()[1])
         return 0
 
+    def kill(self) -> None:
+        """Ends all that is in it at once, however fast it forks, where the kernel can (version 2, Linux 5.14)."""
+        for folder in self.folders:
+            try:
+                _write_if_there(folder + "/cgroup.kill", "1")
+            except OSError:
+                continue  # gone meanwhile
+
     def remove(self) -> bool:
         """True once all folders are gone; False while processes are still leaving."""
         self.folders = [folder for folder in self.folders if not _remove(folder)]

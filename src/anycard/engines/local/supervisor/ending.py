@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _SETTLE_S = 0.2  # what is only just exiting when its parent has ended is not "left behind"
 _LEFT_BEHIND_GRACE_S = 2.0
 _UNKILLABLE_S = 10.0  # a process the kernel holds (device or network file system) is not waited for longer
+_FORKING_S = 1.0  # killed one by one for so long, what is still there forks faster than we look
 _SHIM_GRACE_S = 1.0  # for the shim to write the exit, once it is alone
 _GROUP_TRIES = 60  # a second apart
 
@@ -40,6 +41,8 @@ class Ending:
     def new_turn(self, now: float) -> None:
         self._snapshot = None
         if self.groups_due is not None and now >= self.groups_due:
+            for group, _ in self._groups:
+                group.kill()
             self._groups = [(group, tries - 1) for group, tries in self._groups if tries > 1 and not group.remove()]
             self.groups_due = now + 1.0 if self._groups else None
 
@@ -155,6 +158,11 @@ class Ending:
         self._attempts.attend(attempt, now + 0.03)
 
     def _kill(self, attempt: Attempt, members: dict[int, Process]) -> None:
+        assert attempt.kill_at is not None
+        # Who forks faster than we look is ended with its group. The shim is in there too, so one that lives is given a moment first.
+        shim_lives = attempt.state == states.RUNNING
+        if attempt.group is not None and not (shim_lives and self._attempts.now() < attempt.kill_at + _FORKING_S):
+            attempt.group.kill()
         for _ in range(5):  # again at once, for what was forked meanwhile
             for process in members.values():
                 processes.send(process, signal.SIGKILL)
@@ -233,13 +241,14 @@ class Ending:
     def drain(self, attempt: Attempt, now: float) -> None:
         """One step of ending what is left of an attempt whose program has ended."""
         members = self.members(attempt)
-        if not members:
+        # A group that cannot be removed has processes in it, also where each is gone again before it is looked at.
+        if not members and self._release(attempt):
             self.finish(attempt)
             return
         if attempt.drained_since is None:
             attempt.drained_since = now
         if attempt.kill_at is None and now - attempt.drained_since >= _SETTLE_S:
-            attempt.left_behind = len(members)
+            attempt.left_behind = max(1, len(members))
             attempt.kill_at = now + _LEFT_BEHIND_GRACE_S
             for process in members.values():
                 processes.send(process, signal.SIGTERM)
