@@ -126,6 +126,8 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "layers_model": (r"layers\.model=(\d+)",),
     "layers_offload": (r"layers\.offload=(\d+)",),
     "ollama_weights": (rf"memory\.weights\.total=\"{_SIZE}\"", rf"memory\.weights\.repeating=\"{_SIZE}\""),
+    "ollama_kv": (rf"memory\.required\.kv=\"{_SIZE}\"",),
+    "ollama_full": (rf"memory\.required\.full=\"{_SIZE}\"",),
     "ollama_available": (r"memory\.available=\"\[([\d. A-Za-z]+)\]\"",),
     "ollama_part": (rf"\"model weights\" (?:device|buffer)=\S+ size=\"{_SIZE}\"",),
     "ollama_card_free": (rf"library=(?!cpu)\w+ .*available=\"{_SIZE}\"",),
@@ -195,6 +197,7 @@ TROUBLE = (
     r"\btimed? ?out\b",
     r"\bhang(?:s|ing)?\b",
     r"\bcrash(?:es|ed)?\b",
+    r"\bdevice count is zero\b",
 )
 
 _PLATFORMS: Mapping[str, tuple[str, ...]] = {

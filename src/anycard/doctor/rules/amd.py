@@ -121,6 +121,15 @@ RULES = (
             clue(SUGGESTS, r"HSA_STATUS_ERROR_OUT_OF_RESOURCES", seen(r"permission", r"\brender\b")),
             clue(0.55, r"[Pp]ermission denied.{0,80}(?:render|kfd|/dri|nvidia|GPU|amdgpu)"),
             clue(HINTS, r"\b(?:render|video) group\b"),
+            clue(
+                0.6,
+                seen(
+                    r"XPU device count is zero",
+                    r"\bno (?:HIP|ROCm|XPU)(?:-capable)? (?:GPUs?|devices?)",
+                    r"hipErrorNoDevice",
+                ),
+                seen(r"non-?root", r"rootless", r"USER \w+", r"--user[ =]"),
+            ),
             clue(HINTS, on("linux"), r"^crw-rw---- "),
             clue(0.85, r"Failed to query NVIDIA devices\. Please ensure that the NVIDIA device files"),
             clue(0.92, r"NVML: Insufficient Permissions", r"^crw-(?:rw|--)----"),

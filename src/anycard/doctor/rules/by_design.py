@@ -157,6 +157,11 @@ RULES = (
                     r"False\b",
                 ),
             ),
+            clue(
+                0.9,
+                r"Found GPU\d .*(?:AMD|Radeon|Vega|Ellesmere|Navi|Instinct|\bMI\d{2,3}|gfx\d).{0,60}cuda capability",
+                unless=(r"hipErrorNoBinary", r"invalid device function", r"Traceback"),
+            ),
             clue(SUGGESTS, r"torch\.cuda.{0,60}(?:AMD|Radeon|ROCm|gfx)"),
             clue(HINTS, r"(?:ROCm|rocm|HIP).{0,120}\bcuda\b"),
             clue(
@@ -165,6 +170,7 @@ RULES = (
                 unless=(r"[Ee]rror", r"Traceback", r"False\b", r"[Ww]arning"),
             ),
         ),
+        explains=("gpu-too-old-for-framework", "framework-build-lacks-gpu-arch"),
         mend=NOTHING,
         next_check="python -c 'import torch; print(torch.version.hip, torch.cuda.get_device_name(0))'",
         authority="https://docs.pytorch.org/docs/stable/notes/hip.html",

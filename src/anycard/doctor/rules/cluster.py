@@ -198,12 +198,18 @@ RULES = (
         says="A gpu line without File= in gres.conf is discarded.",
         clues=(
             clue(PROVES, r"due to lack of File specification"),
-            clue(PROVES, r"(?:Ignoring|Discarding).{0,60}(?:file-less|without File|config-only) ?GPU"),
+            clue(PROVES, r"(?:Ignoring|Discarding|Removing).{0,60}(?:file-less|without File|config-only) ?GPU"),
             clue(SHOWS, r"following config-only GPU"),
             clue(SHOWS, r"gres/gpu.{0,60}(?:has no|missing|lacks|without) (?:a )?(?:\"?File\"?|device file)"),
             clue(
                 SUGGESTS,
-                r"^(?:NodeName=\S+ )?Name=gpu(?!.*File=).*Count=\d",
+                r"^(?:NodeName=\S+ +)?Name=gpu(?!.*File=).*Count=\d",
+                unless=(r"AutoDetect=(?:nvml|nvidia|rsmi|oneapi)",),
+            ),
+            clue(
+                0.95,
+                r"^(?:NodeName=\S+ +)?Name=gpu(?!.*File=).*Count=\d",
+                r"gres/gpu count repor(?!\w* higher)",
                 unless=(r"AutoDetect=(?:nvml|nvidia|rsmi|oneapi)",),
             ),
             clue(0.9, r"unable to set CUDA_VISIBLE_DEVICES, no device files configured"),

@@ -355,6 +355,16 @@ RULES = (
                 r"\binitialization error\b",
                 seen(r"cuInit", r"cudaGetDeviceCount", r"Error 3\b", r"kernel (?:5\.14|6\.)"),
             ),
+            clue(
+                SUGGESTS,
+                seen(r"\binitialization error\b", r"CUDA_ERROR_NOT_INITIALIZED", r"init failure: 3\b"),
+                seen(
+                    r"(?:open|MIT/GPL)(?:[ -]source)?(?: kernel)?(?: \w+)? (?:module|driver)",
+                    r"nvidia-open",
+                    r"Open Kernel Module",
+                    r"Dual MIT/GPL",
+                ),
+            ),
         ),
         separates="On an NVSwitch machine error 802 means the fabric manager; on a card without NVSwitch it is this.",
         mend=(

@@ -100,6 +100,16 @@ RULES = (
             clue(SUGGESTS, r"PCIe Bus Error: severity=Corrected, type=Physical Layer"),
             clue(SUGGESTS, r"\[ *0\] RxErr"),
             clue(SUGGESTS, r"re-?seat(?:ing|ed)?\b"),
+            clue(
+                SUGGESTS,
+                said(
+                    r"(?:touch|mov|wiggl|jiggl|unplug|push|press)\w*.{0,60}(?:card|GPU|riser|cable)",
+                    r"(?:card|GPU|riser|cable).{0,60}(?:touch|mov|wiggl|jiggl|unplug|push|press)\w*",
+                ),
+                said(
+                    r"offline", r"\blost\b", r"disappear", r"stop(?:s|ped)\b", r"comes? back", r"fixed", r"works? again"
+                ),
+            ),
             clue(SUGGESTS, r"link width.{0,20}(?:degraded|reduced|x1\b)"),
             clue(SUGGESTS, r"RmInitAdapter failed! \(0x2[2-6]:0x(?:ffff|65|56|40)"),
             clue(HINTS, r"RmInitAdapter failed"),
@@ -194,6 +204,15 @@ RULES = (
             clue(SHOWS, r"GPU over temperature range ?(?:\([SH]W CTF\) ?)?detected"),
             clue(PROVES, r"GPU Critical Temperature Fault"),
             clue(0.87, Check(_hot_without_fan)),
+            clue(
+                SUGGESTS,
+                r"fallen off the bus",
+                seen(
+                    r"(?:hot|warm|temperature|temps?:|reached|degrees).{0,30}\b(?:9\d|1[01]\d) ?°? ?C\b",
+                    r"\b(?:9\d|1[01]\d) ?°? ?C\b.{0,30}(?:hot|idle|load|temperature)",
+                ),
+            ),
+            clue(SHOWS, r"[Tt]hermal.{0,80}[Vv]erify that the cooling"),
             clue(0.6, r"over-?heat\w*"),
         ),
         separates="thermal-throttling: slows down under load yet stays below the limit.",

@@ -22,7 +22,7 @@ def _smi_and_nvcc_differ(case: Case) -> tuple[Line, ...] | None:
 def _newer_minor_on_sound_driver(case: Case) -> tuple[Line, ...] | None:
     """A build of a newer minor CUDA than the driver prints, on a driver at or above that major's floor."""
     driver, smi = case.fact("driver"), case.fact("smi_cuda")
-    torch = case.fact("torch")
+    torch, toolkit = case.fact("torch"), case.fact("toolkit")
     built = case.fact("torch_built_with_cuda")
     wanted: tuple[int, ...] = ()
     line = None
@@ -32,6 +32,8 @@ def _newer_minor_on_sound_driver(case: Case) -> tuple[Line, ...] | None:
             wanted, line = (int(tag[:-1]), int(tag[-1])), torch.line
     elif built:
         wanted, line = numbers(built.value)[:2], built.line
+    elif toolkit:
+        wanted, line = numbers(toolkit.value)[:2], toolkit.line
     if not driver or not line or len(wanted) < 2:
         return None
     floor = cuda_floor_driver(str(wanted[0]))
@@ -116,6 +118,15 @@ RULES = (
                 ),
             ),
             clue(SHOWS, r"(?:host|other) PID namespace"),
+            clue(
+                SHOWS,
+                on("container", "k8s"),
+                r"^\|\s+GPU\s+(?:GI\s+CI\s+)?PID\s+Type\s+Process name",
+                unless=(
+                    r"^\|\s+\d+\s+(?:\S+\s+\S+\s+)?\d+\s+[CGM](?:\+[CG])?\s+\S.*(?:MiB|N/A) +\|",
+                    r"[Oo]ut ?[Oo]f ?[Mm]emory",
+                ),
+            ),
             clue(SHOWS, r"psutil\.NoSuchProcess"),
             clue(SUGGESTS, r"^\|\s+ID\s+ID\s+Usage", on("container")),
             clue(HINTS, on("container", "k8s"), r"\bPID\b.{0,80}[Pp]rocess name"),
@@ -288,6 +299,19 @@ RULES = (
             clue(SHOWS, r"SW Power Cap\s*: Active", unless=(r"(?:Thermal|Power Brake) Slowdown\s*: Active",)),
             clue(SHOWS, r"clocks_(?:throttle|event)_reasons\.sw_power_cap.{0,12}Active$"),
             clue(0.8, r"SwPowerCap"),
+            clue(
+                SHOWS,
+                r"(?:throttle|clock\w*|event)\w*.{0,40}\b0x0*4\b",
+                unless=(r"(?:Thermal|Power Brake) Slowdown\s*: Active",),
+            ),
+            clue(
+                SHOWS,
+                r"clock.{0,60}\bsw_power_cap\b",
+                unless=(
+                    r"sw_power_cap.{0,12}(?:Not Active|: ?0\b)",
+                    r"hw_(?:slowdown|thermal_slowdown|power_brake\w*).{0,6}(?:: Active|, Active)",
+                ),
+            ),
             clue(SHOWS, r"DCGM_FI_DEV_CLOCKS?_(?:THROTTLE|EVENT)_REASONS\{.*\} 4(?:\.0)?$"),
             clue(
                 SUGGESTS,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from anycard.doctor.case import Case
 from anycard.doctor.facts import gib
 from anycard.doctor.rule import HINTS, PROVES, SHOWS, SUGGESTS, Check, Rule, clue, measured, said, seen, step
@@ -58,7 +60,8 @@ def _in_pieces(case: Case) -> tuple[Line, ...] | None:
     if tried is None or spare is None:
         return None
     fact = case.fact("oom_tried")
-    return (fact.line,) if fact and spare >= tried and spare >= 0.1 * (total or 10 * spare) else None
+    ample = spare >= 0.1 * (total or 10 * spare) or (spare >= 1.0 and spare >= 4 * tried)
+    return (fact.line,) if fact and spare >= tried and ample else None
 
 
 def _held_by_others(case: Case) -> tuple[Line, ...] | None:
@@ -102,7 +105,24 @@ def _used_by_nobody(case: Case) -> tuple[Line, ...] | None:
     return (used[0], empty[0]) if used and empty else None
 
 
+def _held_and_idle(case: Case) -> tuple[Line, ...] | None:
+    """Outside a container, gigabytes in use at 0 % and a table of processes with nothing in it."""
+    elsewhere = case.platforms.intersection({"container", "k8s", "wsl", "windows"})
+    if elsewhere or case.seen(_A_PROCESS) or case.seen(_CONTAINER):
+        return None
+    heading = case.seen(_PROCESS_TABLE)
+    used = [
+        fact.line
+        for fact in case.facts("memory_used_mib")
+        if int(fact.value) > 1500 and re.search(r"\b0%", fact.line.text)
+    ]
+    return (used[0], heading[0]) if used and heading else None
+
+
 _NO_PROCESS = r"No running processes found"
+_CONTAINER = r"\b(?:docker|container|podman|kubectl|apptainer|singularity)\b"
+_PROCESS_TABLE = r"^\|\s+GPU\s+(?:GI\s+CI\s+)?PID\s+Type\s+Process name"
+_A_PROCESS = r"^\|\s+\d+\s+(?:\S+\s+\S+\s+)?\d+\s+[CGM](?:\+[CG])?\s+\S.*(?:MiB|N/A) +\|"
 _ALLOCATOR = seen(
     r"PYTORCH_(?:CUDA_|HIP_)?ALLOC_CONF",
     r"max_split_size_mb[:=]\d",
@@ -315,6 +335,10 @@ RULES = (
                 seen(r"^\s*\d+\s+1\s+.*(?:python|ray::|VLLM)", r"ray::IDLE", r"<defunct>"),
             ),
             clue(0.93, Check(_used_by_nobody)),
+            clue(
+                0.87, Check(_held_and_idle), said(r"(?:no|not|n't|none|nobody|without).{0,60}(?:process|running|job)")
+            ),
+            clue(HINTS, Check(_held_and_idle)),
             clue(0.93, _HELD, _LEFT_OVER),
             clue(0.93, _HELD, _LEFT_OVER_SAID),
             clue(0.93, OOM, r"leaked (?:shared_memory|semaphore)", unless=(Check(_fills_the_card),)),

@@ -30,7 +30,15 @@ def _sizes(case: Case) -> tuple[float, float] | None:
         parts, cards = case.facts("ollama_part"), case.facts("ollama_card_free")
         return (sum(gib(p.value) for p in parts), sum(gib(c.value) for c in cards)) if parts and cards else None
     free = sum(gib(size.strip()) for size in _split_sizes(available[-1].value))
-    return gib(weights[-1].value), free
+    return _weights_alone(case, gib(weights[-1].value)), free
+
+
+def _weights_alone(case: Case, total: float) -> float:
+    """Ollama's estimate counted the KV cache among the weights up to 0.6: what would otherwise exceed the sum of all is taken off."""
+    cache, full = case.facts("ollama_kv"), case.facts("ollama_full")
+    if cache and full and total + gib(cache[-1].value) > gib(full[-1].value):
+        return total - gib(cache[-1].value)
+    return total
 
 
 def _split_sizes(text: str) -> list[str]:

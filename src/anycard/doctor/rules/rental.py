@@ -39,6 +39,10 @@ RULES = (
                 0.92,
                 r"(?:account|credit|wallet)s? balance.{0,12}(?:reached|hit|at|to|below|under) ?[$€¥]?-?0(?:\.0\d?)?\b",
             ),
+            clue(0.92, r"(?:insufficient|lacks?|low)_?[ -]?(?:credit|balance|funds)\b"),
+            clue(0.92, r"\b(?:zero|no|0) compute units (?:available|left|remaining)"),
+            clue(SHOWS, r"\b(?:zero|no|0) compute units\b", r"Resources offered free of charge"),
+            clue(SUGGESTS, r"^ *Balance\b", r"\b(?:stopped|exited|inactive|offline)\b", _CLOUD),
             clue(SHOWS, r"402 Payment Required"),
             clue(SHOWS, r"(?:billing|payment).{0,40}(?:failed|declined|past due|suspended|required)"),
             clue(
@@ -76,6 +80,25 @@ RULES = (
             ),
             clue(
                 0.9,
+                r"(?:files?|data|work|checkpoints?|models?).{0,60}(?:gone|disappear\w*|vanish\w*|wiped|deleted|lost)",
+                r"(?:re-?open\w*|re-?connect\w*|clos(?:ed|ing)|next day|over ?night|new session|disconnect\w*)",
+                seen(
+                    r"\bcolab\b",
+                    r"\bkaggle\b",
+                    r"/content\b",
+                    r"sample_data",
+                    r"[Nn]otebook",
+                    r"[Ww]orkspace",
+                    *_CLOUD.expressions,
+                ),
+            ),
+            clue(
+                SHOWS,
+                r"(?:[Ll]ocal|[Ee]phemeral|[Tt]emporary) (?:volume|disk|storage) (?:was |is |has been )?(?:deleted|removed|wiped|released)",
+            ),
+            clue(SHOWS, r"emptyDir.{0,60}(?:deleted|removed|lost)"),
+            clue(
+                0.9,
                 r"(?:ephemeral|instance store|temporary|local ssd|scratch).{0,60}(?:disk|storage|volume|data|device)",
                 seen(r"lost", r"gone", r"not persist", r"wiped", r"empty", r"No such file", r"erased", r"stop"),
             ),
@@ -102,6 +125,7 @@ RULES = (
                 seen(r"runpod", r"vast", r"instance", r"colab", r"restart"),
             ),
         ),
+        explains=("cloud-runtime-without-gpu", "cloud-stopped-instance-lost-gpu"),
         mend=(
             step(
                 "Keep what must survive on a volume of the provider or in object storage",
