@@ -146,7 +146,7 @@ async def _run(
     stop = asyncio.create_task(ended.wait(), name="signals")
     log.info("ready: home %s, pid %d", where.home, os.getpid())
     _tell_service_manager("READY=1")
-    if page is not None and page_link:
+    if page is not None and page_link and not _into_journal():
         print(f"page: {page.link(gate.own())['url']}", flush=True)
     done, _ = await asyncio.wait({stop, *tasks}, return_when=asyncio.FIRST_COMPLETED)
     _tell_service_manager("STOPPING=1")
@@ -184,7 +184,8 @@ def _listen(where: Paths, gate: Gate, *, shared: bool, port: int | None) -> list
     else:
         listeners.append(listen_loopback(port))
         token = gate.make_token()
-        print(f"http://127.0.0.1:{listeners[-1].getsockname()[1]} token: {token}", flush=True)
+        shown = "(not written into a journal; choose one by ANYCARD_TOKEN_FILE)" if _into_journal() else token
+        print(f"http://127.0.0.1:{listeners[-1].getsockname()[1]} token: {shown}", flush=True)
     return listeners
 
 
@@ -199,6 +200,13 @@ def _unlink_own(path: Path, ours: os.stat_result) -> None:
 
 def _shell() -> str:
     return shutil.which("bash", path="/bin:/usr/bin:/usr/local/bin") or "/bin/sh"
+
+
+def _into_journal() -> bool:
+    """Whether what we print is kept in systemd's journal, which others may read: then no secret is printed.
+    Source: systemd.exec(5), $JOURNAL_STREAM."""
+    found = os.fstat(1)
+    return os.environ.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}"
 
 
 def _tell_service_manager(state: str) -> None:
