@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from anycard.sizing.architectures import KNOWN
 from anycard.sizing.encoder_decoder import encoder_decoder_shape, is_encoder_decoder
 from anycard.sizing.fields import LAYERS_MAX, ConfigError, Fields
-from anycard.sizing.layers import STATE_SPACE_ONLY, Mixer, mixers
-from anycard.sizing.mixing import Heads, mixer_params, mixer_state
+from anycard.sizing.layers import RWKV, STATE_SPACE_ONLY, Mixer, mixers
+from anycard.sizing.mixing import Heads, indexer_layers, indexer_params, mixer_params, mixer_state, shared_blocks_params
 from anycard.sizing.mlps import ACTIVE, EXPERTS, mlps
 from anycard.sizing.shape import CacheGroup, ModelShape
 from anycard.sizing.vision import vision_params
@@ -46,6 +47,10 @@ _TWO_MATRICES = frozenset(
         "persimmon",
         "xglm",
         "biogpt",
+        "clip_text_model",
+        "siglip_text_model",
+        "distilbert",
+        "xlm-roberta",
     )
 )
 _PARALLEL = frozenset(("falcon", "RefinedWebModel", "gpt_neox", "gptj", "cohere", "cohere2", "phi"))
@@ -65,11 +70,17 @@ _TIED = (
             "falcon_mamba",
             "lfm2",
             "bert",
+            "clip_text_model",
+            "siglip_text_model",
+            "distilbert",
+            "xlm-roberta",
         )
     )
     | frozenset(("roberta", "t5", "bart", "marian", "whisper", "gemma3n", "gemma3n_text", "gemma4", "gemma4_text"))
 )
-_ENCODERS = frozenset(("bert", "roberta", "xlm-roberta", "modernbert", "distilbert"))  # they keep no cache
+_ENCODERS = frozenset(
+    ("bert", "roberta", "xlm-roberta", "modernbert", "distilbert", "clip_text_model", "siglip_text_model")
+)  # they keep no cache
 # What the configuration class takes where a multimodal model's text_config leaves a field out, as the published ones of Gemma 3 and
 # LLaVA do. Source: huggingface/transformers, src/transformers/models/*/configuration_*.py.
 _LLAMA = {
@@ -92,6 +103,13 @@ def shape_from_config(config: Mapping[str, Any], name: str = "model") -> ModelSh
     inner = _language_model(config)
     family = str(inner.get("model_type") or config.get("model_type") or "")
     read = Fields(_flat(inner), name, None if inner is config else _CLASS_DEFAULTS.get(family))
+    if "_class_name" in config and "model_type" not in config:
+        raise ConfigError(
+            "{name}: {part} is a part of an image model, sized by its weights' headers alone",
+            hint="give the folder with model_index.json, with its weights",
+            name=name,
+            part=str(config["_class_name"])[:60],
+        )
     if is_encoder_decoder(read):
         return encoder_decoder_shape(read, name, tied=_tied(inner, config, family))
     hidden = read.number("hidden_size", "n_embd", "d_model", "dim")
@@ -102,7 +120,9 @@ def shape_from_config(config: Mapping[str, Any], name: str = "model") -> ModelSh
         )
     n_head = read.number("num_attention_heads", "n_head", "num_heads", "n_heads", default=_no_heads(family))
     n_kv_head = _kv_heads(read, family, n_head)
-    head_dim = read.number("head_dim", "attention_head_dim", default=0)
+    head_dim = read.number("head_dim", "attention_head_dim", "head_size", default=0)
+    if not head_dim and read.number("kv_lora_rank", default=0):  # heads of their own width beside a latent
+        head_dim = read.number("qk_nope_head_dim", default=128) + read.number("qk_rope_head_dim", default=64)
     if not head_dim:
         if hidden % n_head:
             raise ConfigError(
@@ -118,12 +138,14 @@ def shape_from_config(config: Mapping[str, Any], name: str = "model") -> ModelSh
             "{name}: {heads} attention heads cannot share {kv} key-value heads", name=name, heads=n_head, kv=n_kv_head
         )
     vocab = read.number("vocab_size", "padded_vocab_size", "n_vocab")
-    gated = family not in _TWO_MATRICES
+    gated = family not in _TWO_MATRICES and family not in RWKV
     intermediate = _intermediate(read, family, hidden)
     heads = Heads(hidden, n_head, n_kv_head, head_dim)
     kinds = mixers(read, family, n_layer)
-    mixing = sum(
-        mixer_params(kind, read, _heads_of(kind, read, heads)) * count for kind, count in Counter(kinds).items()
+    mixing = (
+        shared_blocks_params(read, hidden, intermediate)
+        + indexer_params(read, hidden) * indexer_layers(read, kinds.count(Mixer.FULL))
+        + sum(mixer_params(kind, read, _heads_of(kind, read, heads)) * count for kind, count in Counter(kinds).items())
     )
     fed = mlps(read, family, hidden, intermediate, kinds, gated=gated)
     tables = n_layer * read.number("vocab_size_per_layer_input", default=0)  # Gemma 3n: an embedding a layer
@@ -158,7 +180,7 @@ def shape_from_config(config: Mapping[str, Any], name: str = "model") -> ModelSh
         or None,
         spare_layers=read.number("num_nextn_predict_layers", default=0)
         + read.number("num_kv_shared_layers", default=0),
-        known=bool(family),
+        known=family in KNOWN,
     )
 
 
@@ -185,11 +207,11 @@ def _flat(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _no_heads(family: str) -> int | None:
-    return 1 if family in STATE_SPACE_ONLY else None
+    return 1 if family in STATE_SPACE_ONLY or family in RWKV else None
 
 
 def _kv_heads(read: Fields, family: str, n_head: int) -> int:
-    if family in STATE_SPACE_ONLY:
+    if family in STATE_SPACE_ONLY or family in RWKV:
         return n_head
     found = read.number(
         "num_key_value_heads", "num_kv_heads", "n_head_kv", "kv_n_heads", "multi_query_group_num", default=0
@@ -214,11 +236,13 @@ def _intermediate(read: Fields, family: str, hidden: int) -> int:
         return -(-(2 * size // 3) // step) * step
     if size:
         return size
-    if family in _TWO_MATRICES:
+    if family in RWKV and family != "rwkv7":  # three and a half times, a multiple of 32
+        return hidden * 7 // 2 // 32 * 32
+    if family in _TWO_MATRICES or family == "rwkv7":
         return 4 * hidden
     if family in STATE_SPACE_ONLY:
         return hidden * read.number("expand", default=2)
-    return read.number("moe_intermediate_size", "intermediate_size")
+    return read.number("intermediate_size", "moe_intermediate_size")
 
 
 def _heads_of(kind: Mixer, read: Fields, heads: Heads) -> Heads:
@@ -241,6 +265,8 @@ def _cache(read: Fields, kinds: tuple[Mixer, ...], heads: Heads) -> tuple[CacheG
         per_token = latent + read.number("qk_rope_head_dim", default=64) if latent else 2 * own.n_kv_head * own.head_dim
         if kind in (Mixer.FULL, Mixer.BOTH):
             groups.append(CacheGroup(count, per_token, None, mixer_state(kind, read, own)))
+            if indexed := indexer_layers(read, count):
+                groups.append(CacheGroup(indexed, read.number("index_head_dim", default=128)))
         elif kind is Mixer.SLIDING:
             groups.append(CacheGroup(count, per_token, window))
         elif kind is Mixer.CROSS:  # keys and values of an image of four tiles, two bytes where states have four

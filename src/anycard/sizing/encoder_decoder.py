@@ -27,6 +27,10 @@ def encoder_decoder_shape(read: Fields, name: str, *, tied: bool) -> ModelShape:
     gated = str(read.values.get("feed_forward_proj", "")).startswith("gated")
     attention, mlp = 4 * hidden * n_head * head_dim, (3 if gated else 2) * hidden * width
     written = decoder * (2 * attention + mlp)
+    if _encoder_alone(read):  # the text encoders of Flux, SD 3 and Wan
+        return _encoder_shape(
+            name, encoder, hidden, n_head, head_dim, vocab, width, encoder * (attention + mlp), gated=gated
+        )
     mels, sound = read.number("num_mel_bins", default=0), read.number("max_source_positions", default=0)
     convolutions = 3 * hidden * (mels + hidden) if mels else 0
     positions = (
@@ -54,4 +58,32 @@ def encoder_decoder_shape(read: Fields, name: str, *, tied: bool) -> ModelShape:
         gated=gated,
         active_linear_params=written,
         max_context=read.number("max_target_positions", "n_positions", "max_position_embeddings", default=0) or None,
+    )
+
+
+def _encoder_alone(read: Fields) -> bool:
+    built = read.values.get("architectures")
+    return isinstance(built, list) and any(str(name).endswith("EncoderModel") for name in built)
+
+
+def _encoder_shape(
+    name: str, layers: int, hidden: int, n_head: int, head_dim: int, vocab: int, width: int, linear: int, *, gated: bool
+) -> ModelShape:
+    """It keeps no cache, and has no head: the embedding counts once."""
+    return ModelShape(
+        name=name,
+        n_layer=layers,
+        hidden=hidden,
+        n_head=n_head,
+        n_kv_head=n_head,
+        head_dim=head_dim,
+        vocab=vocab,
+        intermediate=width,
+        linear_params=linear,
+        embedding_params=vocab * hidden,
+        head_params=vocab * hidden,
+        other_params=(2 * layers + 1) * hidden,
+        tied=True,
+        cache=(),
+        gated=gated,
     )

@@ -19,6 +19,7 @@ from anycard.sizing.diffusion import Component
 from anycard.sizing.gguf_header import GgufHeader, read_gguf_header
 from anycard.sizing.gguf_shape import shape_from_gguf, weights_from_gguf
 from anycard.sizing.headers_only import reconciled, shape_from_tensors
+from anycard.sizing.names import is_path, meant_by, nearest, parse_name
 from anycard.sizing.ollama import Pulled, find, folders
 from anycard.sizing.quantization import Scheme, scheme
 from anycard.sizing.safetensors_header import read_safetensors_header
@@ -257,32 +258,29 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _from_table(name: str) -> Model:
-    models = {**_table()["models"], **{name: _table()["models"][of] for name, of in _table()["same_shape"].items()}}
-    key = _plain(name)
-    matches = [known for known in models if _plain(known) == key]
-    if not matches:
-        import difflib
-
-        near = difflib.get_close_matches(key, [_plain(known) for known in models], n=1, cutoff=0.5)
-        nearest = next((known for known in models if near and _plain(known) == near[0]), None)
+    """The row that ``name`` means, in the weight format that it says (``Qwen2.5-7B-Instruct-AWQ``)."""
+    if is_path(name):
+        raise NotFoundError(
+            "there is no file or folder {name}", hint="anycard fit --models lists names that work", name=name
+        )
+    table = _table()
+    also: dict[str, str] = table["also_called"]
+    asked = parse_name(name)
+    row = meant_by(asked, known_models()) or also.get(meant_by(asked, also) or "")
+    if row is None:
+        near = nearest(asked, known_models())
         raise NotFoundError(
             "no model is called {name}, here or in the table",
-            hint="did you mean {nearest}? A folder with config.json or a .gguf file works for any model"
-            if nearest
+            hint="nearest are: {nearest}. A folder with config.json or a .gguf file works for any model"
+            if near
             else "anycard fit --models lists those that are; a folder with config.json or a .gguf file works for any model",
-            name=name,
-            nearest=nearest or "",
+            name=name[:120],
+            nearest=", ".join(near),
         )
-    config = models[matches[0]]
-    shape = shape_from_config(config, matches[0])
-    return Model(shape, weights_from_shape(shape, scheme_from_config(config)), "table: " + str(_table()["source"]))
-
-
-def _plain(name: str) -> str:
-    """``meta-llama/Meta-Llama-3.1-8B-Instruct`` and ``llama3.1:8b`` alike: llama3.18b."""
-    last = name.rsplit("/", 1)[-1].lower()
-    last = re.sub(r"(^meta-|-instruct|-chat|-it$|-hf$|-base|-\d{4}$|-v1$|-\d+k$)", "", last)
-    return re.sub(r"[\s_:\-]+", "", last)
+    config = table["models"][table["same_shape"].get(row, row)]
+    shape = shape_from_config(config, row)
+    model = Model(shape, weights_from_shape(shape, scheme_from_config(config)), "table: " + str(table["source"]))
+    return model if asked.quant is None else model.quantised(asked.quant)
 
 
 @cache

@@ -95,8 +95,10 @@ def reconciled(shape: ModelShape, counted: Census) -> ModelShape:
         active_linear_params=active,
     )
     kept = _kept(counted)
-    if kept is None or _agree(shape, kept):
+    if kept is None:
         return changed
+    if _agree(shape, kept):
+        return replace(changed, known=True)  # whatever its name: the tensors say the same
     states = tuple(group for group in shape.cache if not group.elements_per_token)
     return replace(changed, cache=(*(CacheGroup(n, width) for n, width in kept), *states), known=False)
 

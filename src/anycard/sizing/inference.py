@@ -74,15 +74,20 @@ def estimate_inference(shape: ModelShape, weights: Weights, serving: Serving) ->
     if not shape.known:
         unknown = Text(
             "{model}: an architecture that anycard does not know, or a configuration that its tensors contradict: "
-            "weights are exact, the cache is guessed from tensor shapes",
+            "weights are exact, the cache is guessed from tensor shapes"
+            if weights.exact
+            else "{model}: an architecture that anycard does not know, taken for a decoder as most are: attention in every layer, "
+            "an MLP of three matrices; neither weights nor cache are sure without the weights' headers",
             {"model": shape.name},
         )
+        unseen = 0 if weights.exact else weights.total_bytes // 4
         estimate = replace(
             estimate.with_warning(unknown),
             high_bytes=estimate.high_bytes
             + cache
+            + unseen
             + weights.total_bytes // 5,  # compute of layers that nobody has looked at
-            low_bytes=estimate.low_bytes - cache // 2,
+            low_bytes=estimate.low_bytes - cache // 2 - unseen,
         )
     if shape.max_context and serving.context > shape.max_context:
         beyond = Text(

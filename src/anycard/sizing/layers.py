@@ -23,9 +23,11 @@ class Mixer(StrEnum):
     LIGHTNING = "lightning"  # MiniMax
     RECURRENT = "recurrent"  # RG-LRU: RecurrentGemma
     CONV = "conv"  # LFM2
+    RWKV = "rwkv"
     NONE = "none"
 
 
+RWKV = frozenset(("rwkv", "rwkv5", "rwkv6", "rwkv7"))
 STATE_SPACE_ONLY = frozenset(("mamba", "mamba2", "falcon_mamba"))
 _ATTENTION = frozenset(("full_attention", "attention", "global_attention", "full", "global"))
 _PATTERN = {"M": Mixer.MAMBA2, "*": Mixer.FULL, "-": Mixer.NONE, "E": Mixer.NONE}  # Nemotron-H
@@ -37,6 +39,8 @@ def mixers(read: Fields, family: str, n_layer: int) -> tuple[Mixer, ...]:
     found = _spelt(read, n_layer) or _placed(read, n_layer) or _windowed(read, family, n_layer)
     if family in STATE_SPACE_ONLY:
         found = [_state_space(read)] * n_layer
+    if family in RWKV:
+        found = [Mixer.RWKV] * n_layer
     if family == "falcon_h1":
         found = [Mixer.BOTH] * n_layer
     borrowed = min(n_layer, read.number("num_kv_shared_layers", default=0))
@@ -135,7 +139,7 @@ def _state_space(read: Fields) -> Mixer:
     """Mamba 2 has heads, Mamba has none."""
     if read.number("mamba_n_heads", "mamba_num_heads", "n_mamba_heads", default=0):
         return Mixer.MAMBA2
-    pure = str(read.values.get("model_type")) == "mamba2"
+    pure = str(read.values.get("model_type")) in ("mamba2", "zamba2")
     return Mixer.MAMBA2 if pure else Mixer.MAMBA
 
 

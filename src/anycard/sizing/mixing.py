@@ -26,6 +26,13 @@ def mixer_params(mixer: Mixer, read: Fields, heads: Heads) -> int:
     if mixer is Mixer.SHARED:
         return 2 * heads.hidden * heads.n_head * heads.head_dim
     if mixer is Mixer.BOTH:
+        if shares_blocks(
+            read
+        ):  # its attention and MLP are counted once for all layers; a matrix and adapters are its own
+            adapted = read.number("adapter_rank", default=0) * (
+                heads.hidden + 2 * read.number("intermediate_size", default=0)
+            )
+            return _mamba2(read, heads.hidden) + heads.hidden**2 + adapted
         return _attention(read, heads) + _mamba2(read, heads.hidden)
     if mixer is Mixer.MAMBA:
         return _mamba(read, heads.hidden)
@@ -40,6 +47,8 @@ def mixer_params(mixer: Mixer, read: Fields, heads: Heads) -> int:
         return 3 * heads.hidden * width + 2 * width * max(1, width // heads.n_head)
     if mixer is Mixer.CONV:
         return 4 * heads.hidden * heads.hidden
+    if mixer is Mixer.RWKV:
+        return _rwkv(read, heads.hidden)
     return 0
 
 
@@ -60,7 +69,55 @@ def mixer_state(mixer: Mixer, read: Fields, heads: Heads) -> int:
         return read.number("lru_width", default=heads.hidden) * (1 + read.number("conv1d_width", default=4))
     if mixer is Mixer.CONV:
         return heads.hidden * read.number("conv_L_cache", default=3)
+    if mixer is Mixer.RWKV:  # a matrix a head, and the last token's input to each half
+        size = read.number("head_dim", "head_size", default=0)
+        return heads.hidden * (size or (5 if read.values.get("model_type") == "rwkv" else 64)) + 2 * heads.hidden
     return 0
+
+
+def shares_blocks(read: Fields) -> bool:
+    """Zamba 2: a few transformer blocks over twice the width, taken in turn by many layers."""
+    return read.values.get("model_type") == "zamba2"
+
+
+def shared_blocks_params(read: Fields, hidden: int, intermediate: int) -> int:
+    """Weights of the blocks that several layers share; 0 where each layer has its own."""
+    if not shares_blocks(read):
+        return 0
+    wide = read.number("attention_hidden_size", default=2 * hidden)
+    attention = wide * (3 * wide + hidden)
+    return read.number("num_mem_blocks", default=1) * (attention + 3 * hidden * intermediate)
+
+
+def indexer_layers(read: Fields, attention_layers: int) -> int:
+    """Layers whose sparse attention (DeepSeek V3.2, GLM 5) ranks tokens by keys of its own, which it caches; 0 for other models."""
+    if not read.number("index_head_dim", default=0):
+        return 0
+    kinds = read.values.get("indexer_types")
+    return min(kinds.count("full"), attention_layers) if isinstance(kinds, list) else attention_layers
+
+
+def indexer_params(read: Fields, hidden: int) -> int:
+    """Its queries from the low-rank ones, one key, and a weight a head."""
+    n_head, size = read.number("index_n_heads", default=0), read.number("index_head_dim", default=0)
+    return (read.number("q_lora_rank", default=0) or hidden) * n_head * size + hidden * (size + n_head)
+
+
+def _rwkv(read: Fields, hidden: int) -> int:
+    """Time mixing; low ranks in version 7, the gate of the channel mixing before it (fla and RWKV's own modelling files)."""
+    version = str(read.values.get("model_type"))
+    if version == "rwkv7":
+        ranks = sum(
+            read.number(*names, default=default)
+            for names, default in (
+                (("decay_low_rank_dim", "decay_lora_rank"), 64),
+                (("a_low_rank_dim", "in_context_learning_lora_rank"), 64),
+                (("v_low_rank_dim", "value_lora_rank"), 32),
+                (("gate_low_rank_dim", "gate_lora_rank"), 128),
+            )
+        )
+        return 4 * hidden * hidden + 2 * hidden * ranks
+    return (5 if version == "rwkv" else 6) * hidden * hidden
 
 
 def _attention(read: Fields, heads: Heads) -> int:
@@ -104,6 +161,8 @@ def _mamba2_sizes(read: Fields, hidden: int) -> tuple[int, int, int]:
     width = read.number("mamba_d_head", "mamba_head_dim", "mamba_headdim", default=0)
     if not width and read.values.get("model_type") == "mamba2":
         width = read.number("head_dim", default=64)
+    if shares_blocks(read):  # what it calls n_mamba_heads is no number of heads of its layers
+        n_head = 0
     inner = n_head * width or hidden * read.number("mamba_expand", "expand", default=2)
     inner = read.number("mamba_d_ssm", default=0) or inner
     state = read.number("mamba_d_state", "ssm_state_size", "state_size", default=128)

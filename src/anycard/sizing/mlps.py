@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from anycard.sizing.fields import ConfigError, Fields
 from anycard.sizing.layers import STATE_SPACE_ONLY, Mixer
+from anycard.sizing.mixing import shares_blocks
 
 EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
 ACTIVE = (
@@ -25,7 +26,7 @@ class Mlps:
 
 def mlps(read: Fields, family: str, hidden: int, intermediate: int, kinds: tuple[Mixer, ...], *, gated: bool) -> Mlps:
     """Raises ConfigError if more experts are used than there are."""
-    if family in STATE_SPACE_ONLY:
+    if family in STATE_SPACE_ONLY or shares_blocks(read):
         return Mlps(0, None, 0)
     matrices = 3 if gated else 2
     pattern = read.values.get("hybrid_override_pattern")
@@ -43,7 +44,7 @@ def mlps(read: Fields, family: str, hidden: int, intermediate: int, kinds: tuple
         "moe_intermediate_size", "expert_intermediate_size", "expert_ffn_hidden_size", "intermediate_size", "ffn_hidden_size"
     )  # fmt: skip
     one = matrices * hidden * width
-    beside = matrices * hidden * _shared_width(read, family, width)
+    beside = matrices * hidden * _shared_width(read, family, width, hidden)
     if alone and isinstance(pattern, str):
         sparse = [layer for layer in places if pattern[layer] == "E"]
     else:
@@ -56,17 +57,22 @@ def mlps(read: Fields, family: str, hidden: int, intermediate: int, kinds: tuple
     )
 
 
-def _shared_width(read: Fields, family: str, width: int) -> int:
+def _shared_width(read: Fields, family: str, width: int, hidden: int) -> int:
     """What every token passes through beside its experts."""
     told = read.number("shared_expert_intermediate_size", "shared_intermediate_size", default=0)
     if told:
         return told
+    if read.values.get("parallel_attn_mlp_res"):  # Arctic: a dense MLP as wide as the model
+        return hidden
     wide = read.number("moe_shared_expert_intermediate_size", default=0) or width
     return wide * read.number(*_SHARED, default=1 if family in ("llama4", "llama4_text") else 0)
 
 
 def _is_sparse(read: Fields, layer: int) -> bool:
     """Families count differently from which layer on, and every how many, there are experts."""
+    told = read.values.get("mlp_layer_types")
+    if isinstance(told, list) and layer < len(told):  # GLM 4.7 Flash, GLM 5
+        return str(told[layer]) == "sparse"
     dense = read.values.get("mlp_only_layers")
     if isinstance(dense, list) and layer in dense:
         return False

@@ -158,6 +158,9 @@ _SCHEMES: dict[str, Scheme] = {
     "nf4": Scheme("nf4", 0.5 + 4 / 64, 2.0, packed=True),
     "nf4-dq": Scheme("nf4-dq", 0.5 + 1 / 64 + 4 / (64 * 256), 2.0, packed=True),
     "int8": Scheme("int8", 1.0, 2.0, packed=True),
+    # MLX: a scale and a bias of 16 bits a group of 64, embedding and head included
+    "mlx-4bit": Scheme("mlx-4bit", 0.5 + 4 / 64, 0.5 + 4 / 64),
+    "mlx-8bit": Scheme("mlx-8bit", 1.0 + 4 / 64, 1.0 + 4 / 64),
     # blocks of 32 4-bit values and an 8-bit exponent (OCP microscaling; the experts of gpt-oss)
     "mxfp4": Scheme("mxfp4", 17 / 32, 2.0),
     # blocks of 16 4-bit values and an FP8 scale
