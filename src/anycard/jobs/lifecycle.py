@@ -260,13 +260,15 @@ def end(
     if reason is EndReason.DISK_FULL:
         turn.file(partial(files.drop_output, Path(f"{attempt.stem}.output")))
     left = f", {status.left_behind} processes left behind were ended" if status.left_behind else ""
-    line = f"{rfc3339(status.at.utc_s)} {words} (exit code {_shown(exit_code)}, {run_s:.1f} s{left})"
+    watched = ", memory was watched, not held by the kernel" if status.limits == "watched" else ""
+    line = f"{rfc3339(status.at.utc_s)} {words} (exit code {_shown(exit_code)}, {run_s:.1f} s{left}{watched})"
     turn.file(partial(files.end_log, Path(f"{attempt.stem}.log"), line))
     data: dict[str, Any] = {
         "reason": reason.value,
         "exit_code": exit_code,
         "seconds": round(run_s, 3),
         "left_behind": status.left_behind,
+        "limits": status.limits,
         **({"cause": outcome.cause} if outcome.cause is not None else {}),
     }
     if attempt.item == PREPARE:
