@@ -45,15 +45,21 @@ def _finetune(rows: Sequence[Row]) -> None:
 
 
 def _leave_one_out(rows: Sequence[Row]) -> None:
-    """Each model graded by constants that were fitted on all the others."""
+    """Each model, source and program graded by constants that were fitted on all the others."""
     tried = _constants()
     errors = [[_error(row, constants) for row in rows] for constants in tried]
-    unseen: list[float] = []
-    for model in sorted({row["model"] for row in rows}):
-        others = [at for at, row in enumerate(rows) if row["model"] != model]
-        best = min(errors, key=lambda found, others=others: sum(_weighed(found[at]) for at in others))
-        unseen += [best[at] for at, row in enumerate(rows) if row["model"] == model]
-    _report("finetune, each model left out once", unseen, f"{len(tried)} sets of constants")
+    for key in ("model", "source", "engine"):
+        unseen: list[float] = []
+        for left in sorted({row[key] for row in rows}):
+            others = [at for at, row in enumerate(rows) if row[key] != left]
+            if not others:
+                continue
+            best = min(errors, key=lambda found, others=others: sum(_weighed(found[at]) for at in others))
+            mine = [best[at] for at, row in enumerate(rows) if row[key] == left]
+            unseen += mine
+            if key != "model":
+                _report(f"finetune, without {key} {left[-60:]}", mine, "graded on its rows alone")
+        _report(f"finetune, each {key} left out once", unseen, f"{len(tried)} sets of constants")
 
 
 def _weighed(error: float) -> float:
@@ -84,6 +90,9 @@ def _decode(rows: Sequence[Row]) -> None:
         if len(cards) < 2:
             say(f"decode, {name}: {len(mine)} rows of {len(cards)} card: no half to hold out")
             continue
+        for key, of in (("card", lambda row: without_slices(row["card"])[0]), ("model", lambda row: row["model"])):
+            unseen = _each_left_out(CLASSES[name], mine, of)
+            _report(f"decode, {name}, each {key} left out once", unseen, f"{len({of(row) for row in mine})} of them")
         for seed in range(_ROUNDS):
             half = _half(cards, seed)
             seen = [row for row in mine if without_slices(row["card"])[0] in half]
@@ -91,6 +100,16 @@ def _decode(rows: Sequence[Row]) -> None:
             fitted = _fit(CLASSES[name], seen, random.Random(seed))
             told = f"efficiency {fitted.efficiency:.2f}, layer {fitted.layer_s * 1e6:.0f} us"
             _report(f"decode, {name}, half {seed}, held out", [_speed_error(row, fitted) for row in rest], told)
+
+
+def _each_left_out(start: SpeedClass, rows: Sequence[Row], of: Callable[[Row], str]) -> list[float]:
+    unseen: list[float] = []
+    for left in sorted({of(row) for row in rows}):
+        seen = [row for row in rows if of(row) != left]
+        if seen:
+            fitted = _fit(start, seen, random.Random(left))
+            unseen += [_speed_error(row, fitted) for row in rows if of(row) == left]
+    return unseen
 
 
 def _fit(start: SpeedClass, rows: Sequence[Row], draw: random.Random) -> SpeedClass:

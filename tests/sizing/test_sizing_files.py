@@ -158,3 +158,21 @@ def test_a_gguf_that_is_no_language_model_is_sized_from_its_tensors(tmp_path):
     assert not model.shape.known and model.weights.exact
     assert model.weights.total_bytes == 3 * 24576 and model.shape.params == 3 * 64 * 192
     assert decode_speed(model.shape, model.weights, card_by_name("RTX 4090")) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("old.bin", b"ggjt" + bytes(60), "neither a GGUF nor a safetensors"),
+        ("pickle.pt", b"PK\x03\x04" + bytes(60), "neither a GGUF nor a safetensors"),
+        ("big.gguf", b"GGUF" + struct.pack(">IQQ", 3, 0, 0), "big-endian"),
+        ("first.gguf", b"GGUF" + struct.pack("<III", 1, 0, 0), "version 1"),
+        ("bare.gguf", b"GGUF" + struct.pack("<IQQ", 3, 0, 0), "no tensors"),
+        ("bare.safetensors", struct.pack("<Q", 2) + b"{}", "no tensors"),
+        ("huge.safetensors", struct.pack("<Q", 2 << 30) + b"{", "header of 2147483648 bytes"),
+    ],
+)
+def test_files_of_other_kinds_are_named_for_what_they_are(tmp_path, name, content, said):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(HeaderError, match=said):
+        load_model(str(tmp_path / name))

@@ -11,6 +11,7 @@ from anycard.sizing.cache import cache_bytes
 from anycard.sizing.config import ConfigError, shape_from_config
 from anycard.sizing.files import known_models, load_model
 from anycard.sizing.headers_only import reconciled, shape_from_tensors
+from anycard.sizing.inference import Serving, estimate_inference
 from anycard.sizing.quantization import names, scheme
 from anycard.sizing.recipe import Engine, Method, Recipe
 from anycard.sizing.shape import shape_from_sizes
@@ -364,3 +365,41 @@ def test_tensors_without_layers_can_be_trained_with_a_wide_interval(method):
         estimate = estimate_training(shape, weights_from_shape(shape, scheme("bf16")), recipe)
         assert estimate.high_bytes > 1.4 * estimate.total_bytes
         assert any("does not know" in str(text) for text in estimate.warnings)
+
+
+# Sizes of files that publishers made with llama.cpp's own quantize (bytes, tokenizer and header included).
+@pytest.mark.parametrize(
+    ("name", "quant", "file_bytes", "off"),
+    [
+        ("gemma-2-2b", "Q4_K_M", 1_708_582_752, 0.015),  # a tied table of 256,000 words is kept in Q6_K
+        ("Llama-3.2-1B", "Q4_K_M", 807_694_464, 0.015),
+        ("Llama-3.2-1B", "Q8_0", 1_321_083_008, 0.015),
+        ("Llama-3.2-3B", "Q4_K_M", 2_019_377_696, 0.015),
+        ("Mistral-7B-v0.3", "Q4_K_M", 4_372_812_000, 0.015),
+        ("Qwen2.5-7B", "Q4_K_M", 4_683_073_536, 0.015),
+        ("gemma-2-9b", "Q4_K_M", 5_761_057_728, 0.015),
+        ("Qwen2.5-0.5B", "Q4_K_M", 397_808_192, 0.05),  # rows of 896 do not fit blocks of 256
+    ],
+)
+def test_mixtures_by_what_they_keep_of_tables_and_narrow_rows(name, quant, file_bytes, off):
+    assert load_model(name, quant).weights.total_bytes == pytest.approx(file_bytes, rel=off)
+
+
+def test_an_unknown_architecture_says_what_it_was_taken_for():
+    shape = shape_from_config({**LLAMA, "model_type": "weirdnet"})
+    weights = weights_from_shape(shape, scheme("bf16"))
+    estimate = estimate_inference(shape, weights, Serving())
+    usual = estimate_inference(shape_from_config(LLAMA), weights, Serving())
+    assert any("taken for a decoder" in str(text) for text in estimate.warnings)
+    assert estimate.low_bytes < usual.low_bytes
+    assert usual.high_bytes < estimate.high_bytes
+
+
+def test_a_part_of_an_image_model_has_no_configuration_of_a_language_model():
+    with pytest.raises(ConfigError, match="part of an image model"):
+        shape_from_config({"_class_name": "FluxTransformer2DModel", "num_attention_heads": 24, "num_layers": 19})
+
+
+def test_a_layer_word_that_nobody_knows_counts_as_full_attention():
+    shape = shape_from_config({**LLAMA, "layer_types": ["newfangled"] * LLAMA["num_hidden_layers"]})
+    assert shape.cache == shape_from_config(LLAMA).cache

@@ -148,6 +148,8 @@ def _from_file(path: Path) -> Model:
                     tensors = read_gguf_header(FileSource(shard, more)).tensors
                 header = replace(header, tensors=(*header.tensors, *tensors))
             return model_of_gguf(header, path.stem, str(path))
+        if source.size > 8 and source.read(8, 1) != b"{":
+            raise damaged(source.name, "it is neither a GGUF nor a safetensors file")
         tensors = read_safetensors_header(source)
     config = _config_of(path.parent)
     return model_from_parts(config, tensors, path.stem, str(path))
@@ -157,7 +159,9 @@ def model_of_gguf(header: GgufHeader, name: str, origin: str) -> Model:
     """Without the keys that every language model has (an image model, a projector, a format of its own): from its tensors, and that is
     said. Raises HeaderError for keys that make no sense."""
     keys = ("block_count", "embedding_length", "attention.head_count")
-    if header.tensors and any(f"{header.architecture}.{key}" not in header.metadata for key in keys):
+    if not header.tensors:
+        raise damaged(name, "it holds no tensors")
+    if any(f"{header.architecture}.{key}" not in header.metadata for key in keys):
         turned = tuple(
             tensor._replace(dims=tensor.dims[::-1]) for tensor in header.tensors
         )  # GGUF counts dimensions from the inside
@@ -224,6 +228,8 @@ def _indexed(folder: Path) -> set[str]:
 
 def model_from_parts(config: Mapping[str, Any] | None, tensors: tuple[Tensor, ...], name: str, origin: str) -> Model:
     """From what was read of a model; ``tensors`` empty: computed from the configuration. Raises ConfigError without either."""
+    if config is None and not tensors:
+        raise damaged(name, "it holds no tensors")
     if config is None:
         shape = shape_from_tensors(tensors, name)
         return Model(shape, weights_from_tensors(tensors, scheme("bf16")), origin)

@@ -63,6 +63,8 @@ def read_gguf_header(source: ByteSource) -> GgufHeader:
     if cursor.take(4) != b"GGUF":
         raise damaged(source.name, "it does not begin with GGUF")
     version = cursor.number("<I")
+    if version and version & 0xFFFF == 0:
+        raise damaged(source.name, "its numbers are big-endian, which are not read")
     if version not in (2, 3):
         raise damaged(source.name, "GGUF version {version} is not known (2 and 3 are)", version=version)
     tensor_count, key_count = cursor.number("<Q"), cursor.number("<Q")

@@ -87,7 +87,10 @@ def _of_word(word: str, read: Fields) -> Mixer:
         return _state_space(read)
     if word == "linear_attention" and not read.number("linear_num_value_heads", default=0):
         return Mixer.LIGHTNING
-    return Mixer.NONE if word in ("moe", "mlp", "no_op") else Mixer.DELTA
+    if word in ("moe", "mlp", "no_op"):
+        return Mixer.NONE
+    linear = any(part in word for part in ("linear", "delta", "kda", "gdn"))
+    return Mixer.DELTA if linear else Mixer.FULL  # a word that nobody knows: the most that it could keep
 
 
 def _placed(read: Fields, n_layer: int) -> list[Mixer]:

@@ -117,7 +117,8 @@ def _rwkv(read: Fields, hidden: int) -> int:
             )
         )
         return 4 * hidden * hidden + 2 * hidden * ranks
-    return (5 if version == "rwkv" else 6) * hidden * hidden
+    ranks = (5 * 32 + 64) * (2 if hidden >= 4096 else 1) if version == "rwkv6" else 0  # five mixes and the decay
+    return (5 if version == "rwkv" else 6) * hidden * hidden + 2 * hidden * ranks
 
 
 def _attention(read: Fields, heads: Heads) -> int:

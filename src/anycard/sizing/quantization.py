@@ -90,7 +90,8 @@ SAFETENSORS_BITS: dict[str, int] = {
 class Scheme:
     """A weight format. ``linear_bytes``: a weight of the blocks' matrices, scales and zero points included.
 
-    ``table_bytes``: a weight of embedding and head. ``unties``: checkpoints of tied models store the head a second time.
+    ``table_bytes``: a weight of the embedding, and of the head unless ``head_bytes`` says otherwise, which then counts for an embedding
+    that is the head too. ``unties``: checkpoints of tied models store the head a second time.
     ``packed``: kernels unpack a layer into a temporary copy. ``fused_rotary``: the runtime keeps a rotary table a layer.
     """
 
@@ -101,6 +102,8 @@ class Scheme:
     packed: bool = False
     fused_rotary: bool = False
     file_format: str = "safetensors"
+    head_bytes: float | None = None
+    narrow_bytes: float | None = None  # of the blocks' matrices whose rows are no multiple of 256
 
 
 def grouped(bits: int, group: int = 128) -> float:
@@ -143,6 +146,36 @@ _GGUF_BITS: dict[str, float] = {
     "q6_k": 6.5633,
     "q8_0": 8.5008,
 }
+
+# What those mixtures keep the embedding in (else the type that they are called after), and the head, or an embedding that is both: Q6_K, or
+# Q5_K in the smallest. Source: ggml-org/llama.cpp, src/llama-quant.cpp (llama_tensor_get_type).
+_EMBEDDING_BITS = {
+    "iq1": 2.625, "iq2_xxs": 2.625, "iq2_xs": 2.625, "iq2_s": 3.4375, "iq2_m": 3.4375, "iq3": 3.4375, "iq4_xs": 4.25, "iq4_nl": 4.5,
+    "q2_k": 2.625, "q3_k": 3.4375, "q4_1": 5.0, "q4": 4.5, "q5_1": 6.0, "q5": 5.5, "q6_k": 6.5625, "q8_0": 8.5, "tq": 4.5,
+}  # fmt: skip
+# Rows that are no multiple of 256 do not fit the blocks of the K and IQ types: Q5_0, Q5_1, Q8_0 or IQ4_NL stand in (same file).
+_NARROW_BITS = {"q4_k": 5.5, "q5_k": 6.0, "q6_k": 8.5, "q2_k": 4.5, "q3_k": 4.5, "iq": 4.5}
+_SMALLEST = ("iq1", "iq2", "iq3_xxs")
+_MEASURED_ON = (6_979_321_856, 525_336_576)  # weights of Llama 3.1 8B's layers, and of either table
+
+
+def _mixture(name: str, key: str) -> Scheme:
+    """The layers' share of a mixture's bits: what the tables of the model that it was measured on leave."""
+    layers, table = _MEASURED_ON
+    whole = _GGUF_BITS[key]
+    embedding = next(bits for start, bits in _EMBEDDING_BITS.items() if key.startswith(start))
+    head = 8.5 if key == "q8_0" else 5.5 if key.startswith(_SMALLEST) else 6.5625
+    linear = (whole * (layers + 2 * table) - (embedding + head) * table) / layers
+    narrow = next((bits for start, bits in _NARROW_BITS.items() if key.startswith(start)), None)
+    return Scheme(
+        name,
+        linear / 8,
+        embedding / 8,
+        file_format="gguf",
+        head_bytes=head / 8,
+        narrow_bytes=None if narrow is None else narrow / 8,
+    )
+
 
 _SCHEMES: dict[str, Scheme] = {
     "fp32": Scheme("fp32", 4.0, 4.0),
@@ -199,10 +232,9 @@ def scheme(name: str) -> Scheme:
         if gguf_key not in _GGUF_BITS and gguf_key.endswith("_k" + large):
             medium = gguf_key.removesuffix(large) + "_m"
             gguf_key = medium if medium in _GGUF_BITS else gguf_key.removesuffix(large)
-    bits = _GGUF_BITS.get(gguf_key)
-    if bits is None:
+    if gguf_key not in _GGUF_BITS:
         raise KeyError(name)
-    return Scheme(key, bits / 8, bits / 8, file_format="gguf")
+    return _mixture(key, gguf_key)
 
 
 def names() -> tuple[str, ...]:

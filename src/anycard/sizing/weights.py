@@ -58,12 +58,21 @@ _BESIDE = re.compile(
 _SMALL = re.compile(r"(norm|bias|scale_inv|ln_|layernorm|gate\.weight$|vision|visual|rope|inv_freq)")
 
 
+_SUPER_BLOCK = 256  # weights in a block of the K and IQ types
+_Q8_0 = 34 / 32
+
+
 def weights_from_shape(shape: ModelShape, scheme: Scheme, *, head_untied: bool = False) -> Weights:
     """Computed from parameter counts. ``head_untied``: the program holds a tied head a second time (litgpt does)."""
     twice = head_untied or (scheme.unties and shape.tied)
     head = 0 if shape.tied and not twice else shape.head_params
-    table = scheme.table_bytes
+    output = scheme.table_bytes if scheme.head_bytes is None else scheme.head_bytes
+    table = output if shape.tied and not twice else scheme.table_bytes
     linear = round(shape.linear_params * scheme.linear_bytes)
+    if scheme.narrow_bytes is not None and shape.hidden % _SUPER_BLOCK:
+        linear = _with_narrow_rows(shape, scheme)
+        output = _Q8_0
+        table = output if shape.tied and not twice else scheme.narrow_bytes
     largest = max(
         shape.embedding_params * table,
         (shape.intermediate * shape.hidden if shape.n_layer else shape.params) * scheme.linear_bytes,
@@ -71,12 +80,20 @@ def weights_from_shape(shape: ModelShape, scheme: Scheme, *, head_untied: bool =
     return Weights(
         linear_bytes=linear,
         embedding_bytes=round(shape.embedding_params * table),
-        head_bytes=round(head * table),
-        other_bytes=round(shape.other_params * table),
+        head_bytes=round(head * output),
+        other_bytes=round(shape.other_params * scheme.table_bytes),
         scheme=scheme,
         exact=False,
         largest_bytes=round(largest),
     )
+
+
+def _with_narrow_rows(shape: ModelShape, scheme: Scheme) -> int:
+    """Down projections have rows of the MLP's width, every other matrix of the model's."""
+    down = 0 if shape.intermediate % _SUPER_BLOCK else shape.n_layer * shape.hidden * shape.intermediate
+    down = min(down, shape.linear_params)
+    narrow = scheme.linear_bytes if scheme.narrow_bytes is None else scheme.narrow_bytes
+    return round(down * scheme.linear_bytes + (shape.linear_params - down) * narrow)
 
 
 def weights_from_tensors(tensors: Iterable[Tensor], scheme: Scheme) -> Weights:
