@@ -50,6 +50,7 @@ def test_given_cases(cases):
     assert score["false_alarm"] == 0
 
 
+@pytest.mark.timeout(600)  # some 700,000 lines
 def test_given_cases_in_5000_healthy_lines(cases):
     def buried(kind, text, number):
         return text if kind in ("question", "env") else "\n".join(bury(text.split("\n"), 5000, number))
