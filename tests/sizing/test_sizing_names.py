@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anycard.errors import NotFoundError
-from anycard.sizing.files import known_models, load_model, named_model
+from anycard.sizing.files import is_diffusion, known_models, load_diffusion, load_model, named_model
 from anycard.sizing.names import meant_by, nearest, parse_name
 from anycard.sizing.quantization import scheme
 
@@ -70,7 +70,7 @@ def test_what_is_not_known_says_what_is_near(name, near):
     assert near in str(caught.value.params["nearest"])
 
 
-@pytest.mark.parametrize("name", ["", "/", "q4_k_m", "8b", "flux dev", "\N{GRINNING FACE}", "a" * 5000, "instruct"])
+@pytest.mark.parametrize("name", ["", "/", "q4_k_m", "8b", "\N{GRINNING FACE}", "a" * 5000, "instruct"])
 def test_no_model_at_all_is_said_so(name):
     with pytest.raises(NotFoundError):
         named_model(name)
@@ -82,6 +82,26 @@ def test_no_model_at_all_is_said_so(name):
 def test_a_file_that_is_missing_is_not_a_name(path):
     with pytest.raises(NotFoundError, match="no file or folder"):
         load_model(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "billions"),
+    [
+        ("flux dev", 16.87),
+        ("black-forest-labs/FLUX.1-schnell", 16.86),
+        ("sdxl", 3.47),
+        ("stabilityai/stable-diffusion-xl-base-1.0", 3.47),
+        ("sd 1.5", 1.07),
+    ],
+)
+def test_image_models_by_name(name, billions):
+    assert is_diffusion(name)
+    assert sum(part.weight_bytes for part in load_diffusion(name)) / 2e9 == pytest.approx(billions, rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["flux", "flux dev q4", "wan 2.1", "./sdxl", "Qwen3-8B"])
+def test_no_image_model_is_guessed(name):
+    assert not is_diffusion(name)
 
 
 def test_a_format_asked_for_wins_over_the_name():

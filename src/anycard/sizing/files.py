@@ -114,13 +114,27 @@ def known_models() -> tuple[str, ...]:
 
 
 def is_diffusion(reference: str) -> bool:
-    """Whether ``reference`` is a folder of components with a model_index.json (diffusers)."""
-    return (Path(reference).expanduser() / "model_index.json").is_file()
+    """Whether ``reference`` is a folder of components with a model_index.json (diffusers), or the name of an image model in the table."""
+    path = Path(reference).expanduser()
+    return (path / "model_index.json").is_file() or (not path.exists() and _image_row(reference) is not None)
+
+
+def _image_row(name: str) -> str | None:
+    table = _table()
+    asked = parse_name(name)
+    if is_path(name) or (asked.quant or "bf16") not in ("bf16", "fp16", "f16"):
+        return None  # its components are known at 16 bits alone
+    also: dict[str, str] = table["images_also_called"]
+    return meant_by(asked, table["images"]) or also.get(meant_by(asked, also) or "")
 
 
 def load_diffusion(reference: str) -> tuple[Component, ...]:
-    """The components of a diffusers folder, weights from their headers. Raises HeaderError or NotFoundError."""
+    """The components of a diffusers folder, weights from their headers; of a name in the table, at 16 bits as published. Raises
+    HeaderError or NotFoundError."""
     folder = Path(reference).expanduser()
+    row = None if folder.exists() else _image_row(reference)
+    if row is not None:
+        return tuple(Component(name, size, largest) for name, (size, largest) in _table()["images"][row].items())
     index = _read_json(folder / "model_index.json")
     found: list[Component] = []
     for name in (name for name, kind in index.items() if isinstance(kind, list) and re.fullmatch(r"[A-Za-z]\w*", name)):
@@ -274,7 +288,7 @@ def _from_table(name: str) -> Model:
     asked = parse_name(name)
     row = meant_by(asked, known_models()) or also.get(meant_by(asked, also) or "")
     if row is None:
-        near = nearest(asked, known_models())
+        near = nearest(asked, (*known_models(), *table["images"]))
         raise NotFoundError(
             "no model is called {name}, here or in the table",
             hint="nearest are: {nearest}. A folder with config.json or a .gguf file works for any model"

@@ -11,6 +11,7 @@ import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 _LENGTH_MAX = 200
 # Words that do not change a shape: who tuned it, how it was packed, when.
@@ -60,6 +61,7 @@ def is_path(reference: str) -> bool:
     return bool(_PATH.search(reference)) or reference.count("/") > 2
 
 
+@lru_cache(maxsize=1024)
 def parse_name(name: str) -> Asked:
     """``hf.co/unsloth/Qwen3-8B-GGUF:UD-Q4_K_XL``: qwen 3 8b, ud-q4_k_xl."""
     publisher, _, last = name[:_LENGTH_MAX].lower().rpartition("/")
