@@ -128,7 +128,7 @@ RULES = (
                     r"\bno (?:HIP|ROCm|XPU)(?:-capable)? (?:GPUs?|devices?)",
                     r"hipErrorNoDevice",
                 ),
-                seen(r"non-?root", r"rootless", r"USER \w+", r"--user[ =]"),
+                seen(r"non-?root", r"rootless", r"^USER \w+", r"--user[ =]"),
             ),
             clue(HINTS, on("linux"), r"^crw-rw---- "),
             clue(0.85, r"Failed to query NVIDIA devices\. Please ensure that the NVIDIA device files"),

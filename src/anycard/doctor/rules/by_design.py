@@ -32,7 +32,9 @@ RULES = (
                     r"meshing",
                     r"[Cc]alibration",
                 ),
-                seen(r"(?:step|stage|phase)\w*.{0,60}(?:CPU|GPU)", r"GPU.{0,40}(?:idle|not used|unused|0 ?%|low|only)"),
+                seen(
+                    r"(?:step|stage|phase)\w*.{0,60}(?:CPU|GPU)", r"GPU.{0,40}(?:idle|not used|unused|\b0 ?%|low|only)"
+                ),
                 unless=(r"driver",),
             ),
             clue(

@@ -314,7 +314,12 @@ RULES = (
         verdict=Verdict.FAULT,
         says="The driver is older than the interface that this program uses.",
         clues=(
-            clue(0.93, DRIVER_OLD, seen(r"ollama", r"llama runner", r"source=\w+\.go", r"Blender", r"Cycles")),
+            clue(
+                0.93,
+                DRIVER_OLD,
+                seen(r"ollama", r"llama runner", r"source=\w+\.go", r"Blender", r"Cycles"),
+                unless=(r"too old \(found version \d+\)",),  # torch's own words, beside another program's
+            ),
             clue(PROVES, r"NVIDIA driver too old"),
             clue(PROVES, r"libcuda\.so\.\S+ ?: undefined symbol: cu\w+"),
             clue(SHOWS, r"symbol lookup.{0,40}cu\w+ failed"),

@@ -146,7 +146,7 @@ RULES = (
                 _APPS,
                 seen(
                     r"(?:falls?|falling|fell) back to (?:the )?CPU",
-                    r"GPU.{0,40}(?:idle|not used|unused|0 ?%)",
+                    r"GPU.{0,40}(?:idle|not used|unused|\b0 ?%)",
                     r"(?:no|0) (?:supported|compatible|CUDA|GPU|OptiX) devices?",
                     r"CPU (?:emulation|mode|code|fallback|engine|device)",
                     r"C\+\+/CPU",

@@ -289,7 +289,7 @@ RULES = (
                     r"HIP ?7",
                     r"libdirs=\S*rocm\S*7",
                     r"timed? ?out",
-                    r"hang",
+                    r"\bhang",
                     r"failure during GPU discovery",
                 ),
             ),

@@ -74,8 +74,8 @@ RULES = (
                     r"(?:lost|lose|losing|wiped|reset).{0,40}(?:files?|data|model|everything|work|disk)",
                 ),
                 seen(
-                    r"(?:after|when|on|upon|since).{0,40}(?:stop\w*|restart\w*|terminat\w*|preempt\w*|shut ?down|resum\w*|reset|reboot\w*)",
-                    r"(?:stopp|restart|terminat|resum)\w+",
+                    r"\b(?:after|when|on|upon|since)\b.{0,40}\b(?:stop\w*|restart\w*|terminat\w*|preempt\w*|shut ?down|resum\w*|reset|reboot\w*)",
+                    r"\b(?:stopp(?:ed|ing)|restart\w*|terminat\w+|resum(?:e|ed|ing))\b",
                 ),
             ),
             clue(
@@ -100,7 +100,16 @@ RULES = (
             clue(
                 0.9,
                 r"(?:ephemeral|instance store|temporary|local ssd|scratch).{0,60}(?:disk|storage|volume|data|device)",
-                seen(r"lost", r"gone", r"not persist", r"wiped", r"empty", r"No such file", r"erased", r"stop"),
+                seen(
+                    r"lost",
+                    r"gone",
+                    r"not persist",
+                    r"wiped",
+                    r"empty",
+                    r"No such file",
+                    r"erased",
+                    r"\bstop(?:s|ped|ping)?\b",
+                ),
             ),
             clue(
                 SHOWS,

@@ -67,7 +67,7 @@ RULES = (
                     r"(?:NFS|network (?:file ?system|drive|storage)|HDD|spinning|s3fs|gcsfuse|EFS|ceph|lustre)\b",
                     r"every sample opens",
                 ),
-                seen(*_IDLE_CARD.expressions, r"GPU.{0,40}(?:idle|wait|0 ?%|low)", r"iowait", r"slow"),
+                seen(*_IDLE_CARD.expressions, r"GPU.{0,40}(?:idle|wait|\b0 ?%|low)", r"iowait", r"slow"),
             ),
             clue(SHOWS, r"\b(?:iowait|%wa|wa,)\b.{0,40}", _IDLE_CARD),
             clue(SHOWS, measured("idle_storage", 50)),
