@@ -45,10 +45,11 @@ def hold(turn: Turn, job: OpenJob, held: bool, by: str) -> None:
 
 
 def retry(turn: Turn, board: Board, job: OpenJob, items: Sequence[int], by: str) -> None:
-    """Queues ended items again with a fresh retry budget. ``job`` may have been reopened for it (reload.py)."""
+    """Queues ended items again with a fresh retry budget. ``job`` may have been reopened for it (reload.py). ConflictError when none of
+    them has failed."""
     if not any(
         item in job.failed or item in job.cancelled for item in items
-    ):  # somebody else was quicker with all of them
+    ):  # somebody else was quicker with them all
         raise ConflictError("no item of job {job} has failed", job=job.id)
     for item in items:
         if item in job.failed:
