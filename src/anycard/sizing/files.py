@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -315,6 +315,7 @@ def card_specs() -> tuple[CardSpec, ...]:
     return parse_card_rows(rows())
 
 
+@lru_cache(maxsize=512)
 def card_by_name(name: str) -> CardSpec:
     """The card that ``name`` means. Raises NotFoundError with the nearest names."""
     spec = find_card(name, card_specs())
