@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import random
 from collections.abc import Callable
 from typing import Any
@@ -126,3 +128,20 @@ def test_what_can_be_asked_for() -> None:
         sorting("spec_json", None, JOB_SORTS, NOW)
     with pytest.raises(UsageError, match="no order"):
         sorting("took", "up", JOB_SORTS, NOW)
+
+
+@pytest.mark.parametrize(
+    "value", [1.5, 2**31, 2**62, -(2**62), 1e300, True, "\0", "a\0b", "\ud800", "'; drop table jobs; --", "%s %(x)s"]
+)
+@pytest.mark.parametrize("last", [1, 2**31, 2**62, -5])
+def test_a_cursor_of_values_that_no_row_can_hold(full: Store, value: object, last: int) -> None:
+    """It finds rows or is refused as a cursor; the database is never asked what it cannot read."""
+    for sorts, read, where in ((JOB_SORTS, queries.jobs_page, ()), (ITEM_SORTS, queries.items_page, (41,))):
+        for by in sorts:
+            with contextlib.suppress(UsageError), full.read() as connection:
+                read(connection, *where, sort=Sort(by, False, NOW), cursor=json.dumps([by, value, last, NOW]))
+
+
+def test_items_after_a_number_that_no_item_can_have(full: Store) -> None:
+    with full.read() as connection:
+        assert queries.items_page(connection, 41, cursor=str(2**31)) == queries.Page([], None)

@@ -10,14 +10,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import Column, ColumnElement, Connection, Select, and_, bindparam, case, func, or_
+from sqlalchemy import BigInteger, Column, ColumnElement, Connection, Integer, Select, and_, bindparam, case, func, or_
+from sqlalchemy.types import TypeEngine
 
 from anycard.errors import UsageError
 from anycard.store.tables import items, jobs
 
 ASCENDING, DESCENDING = "asc", "desc"
+_FAR = 2.0**62  # seconds; no moment and no length is beyond
 _NEVER = -1.0  # sorted as the length of what never began
 _NOW = bindparam("now", type_=items.c.started_at.type)
 
@@ -84,7 +86,7 @@ def numbers(
     cursor: str | None,
 ) -> tuple[list[int], str | None]:
     """The numbers of one page of ``query``'s rows, and the cursor of the next page. UsageError for a bad cursor."""
-    after, now = (None, sort.now) if cursor is None else _read(cursor, key, sort)
+    after, now = (None, sort.now) if cursor is None else _read(cursor, key, number, sort)
     query = query.with_only_columns(key.label("sorted"), number.label("number"))
     if after is not None:
         value, last = after
@@ -100,17 +102,25 @@ def numbers(
     return [row.number for row in page], following
 
 
-def _read(cursor: str, key: ColumnElement[Any], sort: Sort) -> tuple[tuple[Any, int], float]:
+def _read(cursor: str, key: ColumnElement[Any], number: Column[int], sort: Sort) -> tuple[tuple[Any, int], float]:
     """((value, number), moment) of a cursor of the same order."""
     try:
         by, value, last, now = json.loads(cursor)
     except (ValueError, TypeError, RecursionError):
         raise _none(cursor) from None
-    kind = str if key.type.python_type is str else (int, float)
-    right = by == sort.by and isinstance(value, kind) and type(last) is int and isinstance(now, int | float)
-    if not right or not all(abs(part) < 2**62 for part in (value, last, now) if not isinstance(part, str)):
+    right = by == sort.by and type(last) is int and type(now) in (int, float)
+    if not right or not (_can_be(value, key.type) and _can_be(last, number.type) and abs(now) < _FAR):
         raise _none(cursor)
     return (value, last), float(now)
+
+
+def _can_be(value: object, kind: TypeEngine[Any]) -> bool:
+    """Whether a column of the type can hold it: PostgreSQL refuses the whole query else, and no database takes what is no UTF-8."""
+    if kind.python_type is str:
+        return isinstance(value, str) and "\0" not in value and not any("\ud800" <= one <= "\udfff" for one in value)
+    if isinstance(kind, Integer):
+        return type(value) is int and abs(value) < (2**63 if isinstance(kind, BigInteger) else 2**31)
+    return type(value) in (int, float) and abs(cast(float, value)) < _FAR
 
 
 def _none(cursor: str) -> UsageError:

@@ -22,6 +22,7 @@ PAGE_ROWS_MAX = 1000
 ENDED_JOB_STATES = ("succeeded", "partly-failed", "failed", "cancelled")
 OPEN_ATTEMPT_STATES = ("starting", "running", "stopping")
 _ID_DIGITS_MAX = 18  # fits a 64-bit integer
+_ITEM_MAX = 2**31 - 1  # of the column
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,7 @@ def items_page(
         by_number = {row["item"]: row for row in items_by_number(connection, job_id, chosen)}
         return Page([by_number[item] for item in chosen], following)
     if cursor is not None:
-        query = query.where(items.c.item > _number(cursor))
+        query = query.where(items.c.item > min(_number(cursor), _ITEM_MAX))
     return _page(connection, query, limit, "item")
 
 
