@@ -59,6 +59,8 @@ def _holder(card: Json) -> str:
 def _why(card: Json, cards: Sequence[Json]) -> str:
     if card.get("health_reason_msgid"):
         return sentence(card["health_reason_msgid"], card.get("health_reason_params"))
+    if card.get("job") is not None:  # HELD BY has said it
+        return ""
     if card.get("not_free_because_msgid"):
         return sentence(card["not_free_because_msgid"], card.get("not_free_because_params"))
     if card.get("divided"):  # no daemon has said so
