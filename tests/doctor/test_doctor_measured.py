@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+import math
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anycard.doctor.measured import Measured, measured_facts
+from anycard.doctor.measured import Measured, MeasuredCard, measured_facts
 from anycard.doctor.reading import text_source
 from anycard.doctor.reason import diagnose
 from anycard.doctor.report import to_json
@@ -361,3 +362,42 @@ def test_whatever_was_seen_makes_facts_of_whole_numbers(rows, step, cores, own, 
         if fact.name.startswith(("throttled_", "idle_")):
             assert 10 <= int(fact.value) <= 100
             assert len(rows) * step >= 10
+
+
+ANY = st.none() | st.floats()
+SECONDS = st.floats()
+REASONS = ("cpu-bound", "storage-bound", "software-thermal", "power-cap", "power-brake", "hardware-slowdown")
+BY_REASON = st.dictionaries(st.sampled_from(REASONS), SECONDS)
+COLUMNS = (
+    "temperature_c", "power_w", "memory_used_bytes", "memory_total_bytes", "pcie_width", "pcie_generation", "ecc_uncorrected",
+)  # fmt: skip
+
+
+def any_card() -> st.SearchStrategy[MeasuredCard]:
+    kinds = {"card": st.just(CARD), "pauses": st.integers(0, 9), "own_is_whole": st.booleans()}
+    kinds |= dict.fromkeys(("idle_between_s", "idle_cores", "throttled_s"), BY_REASON)
+    kinds |= dict.fromkeys(("seen_s", "throttle_seen_s"), SECONDS)
+    return st.builds(MeasuredCard, **{one.name: kinds.get(one.name, ANY) for one in fields(MeasuredCard)})
+
+
+@given(st.builds(Measured, cards=st.lists(any_card(), max_size=3), length_s=SECONDS, cpu_cores=ANY))
+def test_numbers_that_cannot_be_are_unknown(of: Measured) -> None:
+    """Minus one, infinity, no number: drivers say such things, and the doctor goes on without."""
+    for fact in measured_facts(of):
+        assert int(fact.value) >= 0
+        assert "nan" not in fact.line.text and "inf" not in fact.line.text
+
+
+@given(
+    st.lists(ANY, min_size=1, max_size=8),
+    st.fixed_dictionaries(dict.fromkeys(COLUMNS, st.lists(ANY, min_size=8, max_size=8))),
+)
+def test_readings_that_cannot_be_stop_nothing(utilisation: list[float | None], columns: dict[str, Any]) -> None:
+    count = len(utilisation)
+    measured_facts(measure(utilisation=utilisation, **{name: values[:count] for name, values in columns.items()}))
+
+
+@pytest.mark.parametrize("wrong", [math.inf, math.nan, -1.0])
+def test_a_wrong_number_is_no_fault(wrong: float) -> None:
+    columns = {name: [wrong] * 60 for name in COLUMNS}
+    assert told(utilisation=BUSY, own=4.0 * GIB, **columns)["findings"] == []

@@ -7,7 +7,7 @@ A program can print anything; these lines nobody printed. So they are no text th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from anycard.doctor.shapes import MEASURED, Fact, Line
@@ -26,7 +26,10 @@ _CONTEXT_BYTES = 64 << 20  # no library opens a card for less
 _BASE_BYTES = 2 << 30  # what a driver keeps for itself, at most; more is somebody's
 _OF_OTHERS = 0.25  # of the card's memory
 _FULL = 0.95
+_BEYOND = 1.05  # of its memory no card holds; such a number is wrong, or that of the whole
 _LAST_RANK = 1 << 30  # behind every source that a program printed
+_MOST = 2.0**60  # bytes or seconds; no card counts beyond
+_SHARES = ("utilisation", "busiest")
 _HEAT = ("software-thermal", "hardware-thermal")
 
 
@@ -85,6 +88,7 @@ class Measured:
 
 def measured_facts(of: Measured) -> list[Fact]:
     """Each fact's value is a whole number, as ``rule.measured`` compares it; the lines are numbered in their order."""
+    of = replace(of, cards=tuple(map(_possible, of.cards)), cpu_cores=_number(of.cpu_cores))
     facts: list[Fact] = []
     unused = bool(of.cards) and all(_is_unused(card, of) for card in of.cards)  # one of several is another story
     for card in of.cards:
@@ -92,6 +96,22 @@ def measured_facts(of: Measured) -> list[Fact]:
             line = Line(MEASURED, len(facts) + 1, f"card {card.card} {text}", rank=_LAST_RANK, measured=True)
             facts.append(Fact(name, str(round(value)), line))
     return facts
+
+
+def _possible(card: MeasuredCard) -> MeasuredCard:
+    """Without what cannot be (a driver's -1, infinity, no number at all): that is not known."""
+    known: dict[str, Any] = {}
+    for of in fields(card):
+        value = getattr(card, of.name)
+        if isinstance(value, Mapping):
+            known[of.name] = {name: one for name, one in value.items() if _number(one) is not None}
+        elif isinstance(value, float) and (_number(value) is None or (of.name in _SHARES and value > 1)):
+            known[of.name] = of.default  # seconds that are none, or None
+    return replace(card, **known)
+
+
+def _number(value: float | None) -> float | None:
+    return value if value is not None and 0 <= value < _MOST else None
 
 
 _Told = Iterator[tuple[str, float, str]]
@@ -184,7 +204,7 @@ def _is_unused(card: MeasuredCard, of: Measured) -> bool:
 
 def _memory(card: MeasuredCard) -> _Told:
     total, most = card.memory_total_bytes, card.memory_bytes
-    if not total or most is None:
+    if total is None or most is None or not 1 <= total >= most / _BEYOND:
         return
     own = card.own_bytes
     held = "" if own is None else f", {format_bytes(round(own))} of it by the job's own programs"
