@@ -138,3 +138,17 @@ def test_a_job_whose_card_is_lost_runs_again_on_another(two_cards):
     assert starts == [[f"nvidia:{two_cards.uuids[0]}"], [f"nvidia:{two_cards.uuids[1]}"]]
     assert two_cards.log(job, attempt=2).decode() == f"on {two_cards.uuids[1]}\n"
     assert two_cards.json("cards")["cards"][1]["health"] == "lost"
+
+
+def test_a_jobs_summary_names_the_cards_of_what_runs_and_no_log_that_is_not_there(two_cards):
+    one, other = two_cards.uuids
+    with two_cards.client() as client:
+        runs = client.submit(command=["sleep", "100"], options={"accelerators": "2"})["jobs"][0]["id"]
+        waits = client.submit(command=["true"], options={"accelerators": "1"})["jobs"][0]["id"]
+    until(lambda: two_cards.json("job", str(runs))["items"][0]["state"] == "running")
+    told = two_cards("job", str(runs)).stdout.decode()
+    assert f"runs on: nvidia:{one}, nvidia:{other}" in told and f"anycard logs {runs}" in told
+    told = two_cards("job", str(waits)).stdout.decode()
+    assert "runs on" not in told and "anycard logs" not in told and f"anycard cancel {waits}" in told
+    assert two_cards("cancel", str(runs)).returncode == 0
+    assert two_cards.over(waits)["state"] == "succeeded"

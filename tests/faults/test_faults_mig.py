@@ -103,8 +103,8 @@ def test_a_job_gets_what_it_names_and_what_cannot_be_is_refused_in_words(mig: Di
     )
     for asked, sentence in (
         ("A100", f"1 A100 asked, {by_name}"),
-        ("2", "2 cards asked, this machine has 1 and MIG instances, of which a program can use one at a time"),
-        ("1g.10gb:2", "of which a program can use one at a time"),
+        ("2", "2 cards asked: of MIG instances a program can use one at a time, and of whole cards this machine has 1"),
+        ("1g.10gb:2", "a program can use one at a time"),
         ("1g.5gb", "no card here is called 1g.5gb"),
     ):
         refused = mig("submit", "--gpus", asked, "--", "true")

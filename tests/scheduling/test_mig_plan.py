@@ -53,7 +53,10 @@ def test_several_cards_are_whole_ones() -> None:
     assert placed(two_whole, Demand(card_count=2)) == [("g1", "g2")]
     assert placed(MIXED, Demand(card_count=2)) == []
     why = impossible([Demand(card_count=2)], MIXED)
-    assert "2 cards asked, this machine has 1 and MIG instances, of which a program can use one at a time" in str(why)
+    assert (
+        "2 cards asked: of MIG instances a program can use one at a time, and of whole cards this machine has 1"
+        in str(why)
+    )
 
 
 def test_a_divided_card_that_is_named_is_refused_with_its_instances() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 from anycard.api.client import Client, Json
@@ -13,6 +13,7 @@ from anycard.i18n import _, words
 from anycard.units import format_bytes
 
 _SHOWN_ITEMS = 20
+_ON_CARDS = ("starting", "running", "stopping")
 _STATES = ("failed", "running", "stopping", "starting", "queued", "cancelled", "succeeded")
 
 
@@ -100,14 +101,23 @@ def _items(client: Client, job: Json, all_items: bool, out: Callable[[str], None
             out(_("  {count} more: anycard job {id} --all", count=more, id=job["id"]))
     elif listed and (why := words.reason(listed[0])) and why != words.reason(job):
         _field(out, _("progress") if listed[0].get("progress") else _("why"), why)
+    _field(out, _("runs on"), _running_on(listed))
     logs = [item["log"] for item in listed if item.get("log")]
     if logs:
         _field(out, _("logs"), safe(logs[0] if len(logs) == 1 else os.path.commonpath(logs) + "/"))
 
 
+def _running_on(items: Iterable[Json]) -> str:
+    """The cards of what runs now, each once."""
+    cards = [card for item in items if item["state"] in _ON_CARDS for card in item.get("cards") or ()]
+    return ", ".join(safe(card) for card in dict.fromkeys(cards))
+
+
 def _further(out: Callable[[str], None], job: Json) -> None:
     number = job["id"]
-    calls = [f"anycard logs {number}" + (" ITEM" if job["counts"]["items"] > 1 else "")]
+    calls = []
+    if job.get("started_at"):
+        calls.append(f"anycard logs {number}" + (" ITEM" if job["counts"]["items"] > 1 else ""))
     if job["counts"]["failed"]:
         calls.append(f"anycard retry {number} --failed")
     if job["state"] not in words.OVER:

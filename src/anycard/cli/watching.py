@@ -55,14 +55,17 @@ def of_this_process(every_s: float) -> Iterator[tuple[Sequence[Json], Json]]:
 
 def show_lines(ticks: Iterator[tuple[Sequence[Json], Json]], *, as_json: bool) -> int:
     """A line a card and tick, or the tick as a JSON line."""
+    headed = False
     with suppress(KeyboardInterrupt):
         for cards, tick in ticks:
             if as_json:
                 line(tick)
                 continue
             at = datetime.fromisoformat(tick["at"]).astimezone().strftime("%H:%M:%S")
-            for text in table(head(), rows(cards, tick))[1:]:
-                say(f"{at}  {text}")
+            for number, text in enumerate(table(head(), rows(cards, tick))):
+                if number > 0 or not headed:  # once is enough for whoever reads on
+                    say(f"{at}  {text}")
+            headed = True
             for text in silent_lines(tick):
                 say(f"{at}  {text}")
             sys.stdout.flush()  # so that whoever reads the pipe has each tick when it is made
@@ -140,7 +143,7 @@ def _by_card(cards: Sequence[Json], tick: Json) -> list[Json | None]:
 def _row(card: Json, cards: Sequence[Json], reading: Json | None, uses: Sequence[Json]) -> list[str]:
     name = card["id"] if card["id"] == card["vendor"] else short_name(card, cards)
     if reading is None:
-        health = "" if card["health"] == "ok" else safe(card["health"])
+        health = "" if card["health"] == "ok" else words.health(card["health"])
         return [safe(name), safe(card["model"]), "?", "?", "?", "?", "?", health, ""]
     total = reading["memory_total_bytes"] or card["memory_bytes"]
     return [

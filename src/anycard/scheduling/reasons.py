@@ -133,11 +133,11 @@ def never_several_instances(demand: Demand, total: int) -> Text:
     params: dict[str, Param] = {"need": demand.card_count, "total": total, "card": demand.card or ""}
     if demand.card is None:
         return Text(
-            "{need} cards asked, this machine has {total} and MIG instances, of which a program can use one at a time",
+            "{need} cards asked: of MIG instances a program can use one at a time, and of whole cards this machine has {total}",
             params,
         )
     return Text(
-        "{need} {card} asked, this machine has {total} and MIG instances, of which a program can use one at a time",
+        "{need} {card} asked: of MIG instances a program can use one at a time, and of whole cards this machine has {total}",
         params,
     )
 

@@ -25,7 +25,7 @@ MORE = N_(
 
 
 def quote(
-    job: Annotated[str, typer.Argument(metavar="JOB.yaml", help=_("A job file, or a model's name"))],
+    job: Annotated[str, typer.Argument(metavar="JOB.yaml|MODEL", help=_("A job file, or a model's name"))],
     offer: Annotated[
         str | None, typer.Option("--offer", metavar="ID", help=_("An offer; anycard offers lists them"))
     ] = None,
