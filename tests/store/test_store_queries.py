@@ -78,6 +78,16 @@ def test_a_job_by_id_or_by_its_latest_name(store: Store, rows: Any) -> None:
                 queries.job(connection, ref)
 
 
+@pytest.mark.parametrize("odd", ["a\0b", "\0", "\ud800"])
+def test_what_no_column_can_hold_is_not_there(store: Store, rows: Any, odd: str) -> None:
+    rows.commit_job(store, 1, name="train", user="ana")
+    with store.read() as connection:
+        for asked in ({"name": odd}, {"user": odd}):
+            assert queries.jobs_page(connection, **asked).rows == []
+        with pytest.raises(NotFoundError):
+            queries.job(connection, odd, "ana")
+
+
 def test_items_come_with_their_last_attempt(store: Store, rows: Any) -> None:
     rows.commit_job(store, 1, items=5)
     rows.commit_job(store, 2)

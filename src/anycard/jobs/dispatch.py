@@ -127,7 +127,9 @@ class Dispatcher:
         return plan(snapshot, Policy(self.machine.paused, max_starts=0), now().utc_s).reasons
 
     def _whole_snapshot(self) -> Snapshot:
-        self._refresh(now().utc_s)
+        at = now()
+        self._follow_clock(at)
+        self._refresh(at.utc_s)
         known = self._startable.known
         return Snapshot(self.host(), tuple(known[job_id] for _, job_id in self.board.queue))
 

@@ -65,9 +65,9 @@ def jobs_page(
     if states:
         query = query.where(_in_states(states))
     if user is not None:
-        query = query.where(jobs.c.user == user)
+        query = query.where(jobs.c.user == _sought(user))
     if name is not None:
-        query = query.where(jobs.c.name == name)
+        query = query.where(jobs.c.name == _sought(name))
     if sort is not None:
         key, limit = JOB_SORTS[sort.by], _bounded(limit)
         ids, following = numbers(connection, query.order_by(None), key, jobs.c.id, sort, limit, cursor)
@@ -89,12 +89,17 @@ def job(connection: Connection, ref: str | int, user: str | None = None) -> Row:
         found = _first(connection, query.where(jobs.c.id == int(text)))
         if found is not None:
             return found
-    query = query.where(jobs.c.name == text).order_by(jobs.c.id.desc()).limit(1)
+    query = query.where(jobs.c.name == _sought(text)).order_by(jobs.c.id.desc()).limit(1)
     found = _first(connection, query.where(jobs.c.user == user)) if user is not None else None
     found = found or _first(connection, query)
     if found is None:
         raise NotFoundError("there is no job {ref}", hint="See them all: anycard jobs", ref=text)
     return found
+
+
+def _sought(text: str) -> str:
+    """No column holds a NUL or half a character, and PostgreSQL refuses to look for one."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
 def jobs_by_id(connection: Connection, ids: Collection[int]) -> dict[int, Row]:
