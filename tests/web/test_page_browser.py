@@ -300,6 +300,11 @@ def test_thousands_of_items_come_by_pages(tab, cli):
     assert rows.count() == 100 and rows.first.locator("a").inner_text() == "0"
     head = tab.get_by_role("columnheader", name="Item").get_by_role("link")
     head.focus()
+    # News renew the table under the keyboard's focus, which stays.
+    tab.evaluate(
+        "new Promise(done => { addEventListener('htmx:afterSettle', done, {once: true}); htmx.trigger('#items', 'news') })"
+    )
+    assert tab.evaluate("document.activeElement.id") == "items-title-by-item"
     tab.keyboard.press("Enter")
     tab.wait_for_url("**sort=item**")
     assert rows.first.locator("a").inner_text() == "9999"
