@@ -41,7 +41,12 @@ RULES = (
         ),
         separates="With Xid 48, 63, 94 or 95 in the kernel log it is the memory of the card.",
         mend=(
-            step("Find the kernel", "CUDA_LAUNCH_BLOCKING=1 compute-sanitizer --tool memcheck python prog.py"),
+            step(
+                "A device-side assert: an index is out of its range, often a label beyond the number of classes or a token beyond the "
+                "vocabulary. The line that gave it is named with",
+                "CUDA_LAUNCH_BLOCKING=1 python prog.py",
+            ),
+            step("Else find the kernel", "CUDA_LAUNCH_BLOCKING=1 compute-sanitizer --tool memcheck python prog.py"),
             step("Update the library whose kernel it names"),
         ),
         next_check="sudo dmesg | grep -i xid; CUDA_LAUNCH_BLOCKING=1 python prog.py",

@@ -89,6 +89,10 @@ RULES = (
         mend=(
             step("Start without inherited libraries", "env -u LD_LIBRARY_PATH python train.py"),
             step("Make a fresh environment with one framework, whose wheels bring their own CUDA"),
+            step(
+                "A symbol of torch missing in an extension (flash_attn, apex, ...): it was built for another torch; build it for this one",
+                "pip install --force-reinstall --no-deps --no-build-isolation flash-attn",
+            ),
         ),
         next_check="pip list | grep -i nvidia; echo $LD_LIBRARY_PATH",
         authority="https://github.com/pytorch/pytorch/issues/111469",

@@ -145,6 +145,7 @@ RULES = (
             step("Shorten it", "OLLAMA_CONTEXT_LENGTH=8192 ollama serve"),
             step("Quantise the cache", "OLLAMA_FLASH_ATTENTION=1 OLLAMA_KV_CACHE_TYPE=q8_0 ollama serve"),
             step("Serve fewer requests at once", "OLLAMA_NUM_PARALLEL=1 ollama serve"),
+            step("vLLM: a shorter window, or more of the card", "vllm serve MODEL --max-model-len 8192"),
         ),
         next_check="ollama ps; ollama show MODEL --parameters",
         authority="https://github.com/ollama/ollama/blob/main/docs/faq.md (context window)",
