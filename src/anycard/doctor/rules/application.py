@@ -31,6 +31,7 @@ RULES = (
             clue(SHOWS, r"CUDA_ERROR_ILLEGAL_ADDRESS"),
             clue(SHOWS, r"cudaErrorIllegalAddress"),
             clue(SHOWS, r"device-side assert triggered"),
+            clue(SHOWS, r"block: \[[\d,]+\], thread: \[[\d,]+\] Assertion `"),
             clue(SHOWS, r"misaligned address"),
             clue(SHOWS, r"Memory access fault by GPU node"),
             clue(SHOWS, r"CUDA_ERROR_LAUNCH_FAILED"),

@@ -71,6 +71,7 @@ RULES = (
             clue(SUGGESTS, r"NVRM: GPU \S+: (?:PCI|GPU) .*(?:not accessible|lost)"),
             clue(SUGGESTS, r"nvidia \S+: (?:can't|unable to) change power state from D3(?:cold|hot) to D0"),
             clue(0.55, r"\b(?:GPU|card)s?\b.{0,40}(?:disappear|lost|missing|vanish|dropp?ed|not detected)"),
+            clue(0.55, r"掉卡|显卡.{0,12}(?:消失|不见|丢失)"),
             clue(0.6, r"NVRM: No NVIDIA (?:GPU|graphics adapter|devices?) (?:found|probed)"),
             clue(HINTS, r"could not insert .?nvidia\w*.?: No such device"),
         ),
