@@ -124,7 +124,7 @@ def test_a_batch_is_graded_once(on_cards: Cli) -> None:
 def test_without_the_servers_lines_the_driver_says_what_it_held(on_cards: Cli, nvml) -> None:
     """The program puts itself on the stand-in card, as a driver would list it."""
     (on_cards.folder / "held.txt").write_text(CARDS + "process = PID 2147483648 compute 80\n")
-    script = f"sed s/PID/$$/ held.txt > next.txt; mv next.txt {nvml.description}; sleep 4"
+    script = f"sed s/PID/$$/ held.txt > next.txt; mv next.txt {nvml.description}; sleep 10"
     text = job("Qwen3-0.6B", "context: 8192").replace("'true'", f'"{script}"')
     made = on_cards.ran(text)
     assert made["state"] == "succeeded", made

@@ -13,7 +13,7 @@ from typing import Any
 import nvml_standin
 import pytest
 import wall_clock
-from called import PATIENCE_S, Cli
+from called import PATIENCE_S, Cli, until
 
 pytestmark = [
     pytest.mark.slow,
@@ -46,7 +46,7 @@ def cli(nvml_library: Path, tmp_path: Path, clock: wall_clock.WallClock) -> Iter
 def ticks(cli: Cli, count: int) -> list[dict[str, Any]]:
     """The next ones, as ``anycard cards --watch`` asks for them."""
     client, found = cli.client(), []
-    after = client.live()["at"]
+    after = until(lambda: client.live()["at"])  # the first comes a moment after the daemon
     while len(found) < count:
         found.append(client.live(after=after))
         after = found[-1]["at"]
