@@ -42,7 +42,7 @@ def test_cards_change_places_under_a_running_job(nvml_library: Path, tmp_path: P
 
     def read() -> dict[str, float]:
         """Of a tick that was begun after this was called."""
-        after = cli.client().live()["at"]
+        after = until(lambda: cli.client().live()["at"])
         tick = cli.client().live(after=cli.client().live(after=after)["at"])
         return {
             one["card"].removeprefix("nvidia:"): one["utilisation"] for one in tick["readings"] if "GPU" in one["card"]
