@@ -10,6 +10,7 @@ from pathlib import Path
 import nvml_standin
 import pytest
 from hypothesis import HealthCheck, settings
+from made import CannotBuild
 from one_card import OneCard
 
 # A busy machine is no fault of the code: no property fails because an example, or making it, took long.
@@ -26,7 +27,7 @@ def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The stand-in ``libnvidia-ml.so.1``, built once; its folder goes on LD_LIBRARY_PATH."""
     try:
         return nvml_standin.build(tmp_path_factory.mktemp("nvml"))
-    except nvml_standin.CannotBuild as reason:
+    except CannotBuild as reason:
         pytest.skip(str(reason))
 
 

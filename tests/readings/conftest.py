@@ -10,6 +10,9 @@ import nvml_standin
 import pytest
 from called import Cli
 
+from anycard.cards.readings.nvidia import NvidiaReader
+from anycard.host.live import LiveHost
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -32,3 +35,11 @@ def machine(nvml_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
     yield Machine(cli, standin)
     cli("down", "--stop")
     assert "Traceback" not in (cli.home / "daemon.log").read_text()
+
+
+@pytest.fixture
+def reader(nvml: nvml_standin.NvmlStandin) -> Iterator[NvidiaReader]:
+    """Of the stand-in that this very process sees."""
+    made = NvidiaReader(LiveHost())
+    yield made
+    made.close()

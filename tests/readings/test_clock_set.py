@@ -14,6 +14,7 @@ import nvml_standin
 import pytest
 import wall_clock
 from called import PATIENCE_S, Cli, until
+from made import CannotBuild
 
 pytestmark = [
     pytest.mark.slow,
@@ -26,7 +27,7 @@ DAY_S, HOUR_S = 86_400, 3_600
 def clock(tmp_path: Path) -> wall_clock.WallClock:
     try:
         made = wall_clock.WallClock(wall_clock.build(tmp_path), tmp_path / "ahead")
-    except wall_clock.CannotBuild as reason:
+    except CannotBuild as reason:
         pytest.skip(str(reason))
     made.set(0)
     return made

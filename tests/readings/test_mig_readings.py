@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import nvml_standin
@@ -13,20 +12,12 @@ from anycard.cards.readings.nvidia import NvidiaReader
 from anycard.cards.readings.shapes import Look, MarkKind
 from anycard.host.clock import now
 from anycard.host.libraries import nvml_session
-from anycard.host.live import LiveHost
 from anycard.jobs.cardwatch import CardWatch, Limits
 from anycard.jobs.report.figures import Hold, Seen, figures
 from anycard.jobs.report.findings import findings
 from anycard.model.card import Card, Reading
 from anycard.model.series import COLUMNS, Series
 from anycard.units import GIB
-
-
-@pytest.fixture
-def reader(nvml: nvml_standin.NvmlStandin) -> Iterator[NvidiaReader]:
-    made = NvidiaReader(LiveHost())
-    yield made
-    made.close()
 
 
 def of(look: Look, uuid: str) -> Reading:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 import nvml_standin
 import pytest
@@ -14,16 +13,8 @@ from anycard.cards.readings.shapes import Look, MarkKind
 from anycard.host.bundle import Bundle
 from anycard.host.clock import now
 from anycard.host.libraries import nvml_session
-from anycard.host.live import LiveHost
 from anycard.host.recorded import RecordedHost
 from anycard.model.card import Reading
-
-
-@pytest.fixture
-def reader(nvml: nvml_standin.NvmlStandin) -> Iterator[NvidiaReader]:
-    made = NvidiaReader(LiveHost())
-    yield made
-    made.close()
 
 
 def of(look: Look, uuid: str) -> Reading:

@@ -4,39 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
-import os
-import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from made import CannotBuild, put_in_place, shared_library
+
 SOURCE = Path(__file__).parent / "nvml" / "standin.c"
-FLAGS = (
-    "-O1",
-    "-shared",
-    "-fPIC",
-    "-Wall",
-    "-Wextra",
-    "-Werror",
-    "-Wno-format-truncation",
-    "-fvisibility=hidden",
-    "-DNVML_NO_UNVERSIONED_FUNC_DEFS",
-)
-
-
-class CannotBuild(Exception):
-    """The message says what to install."""
+FLAGS = ("-Wno-format-truncation", "-DNVML_NO_UNVERSIONED_FUNC_DEFS", "-Wl,-soname,libnvidia-ml.so.1")
 
 
 def build(folder: Path) -> Path:
     """``folder/libnvidia-ml.so.1``; CannotBuild when gcc or nvml.h is missing."""
-    gcc = shutil.which("gcc")
-    if gcc is None:
-        raise CannotBuild("install gcc: the NVML stand-in is built with it")
-    library = folder / "libnvidia-ml.so.1"
-    command = [gcc, *FLAGS, f"-I{_header_folder()}", "-Wl,-soname,libnvidia-ml.so.1", "-o", str(library), str(SOURCE)]
-    subprocess.run(command, check=True, timeout=120)
-    return library
+    return shared_library(SOURCE, folder / "libnvidia-ml.so.1", (*FLAGS, f"-I{_header_folder()}"))
 
 
 def _header_folder() -> Path:
@@ -57,9 +36,7 @@ class NvmlStandin:
 
     def describe(self, text: str) -> None:
         """What the cards are from now on; programs that already run see it at their next call."""
-        draft = self.description.with_suffix(".draft")
-        draft.write_text(text)
-        os.replace(draft, self.description)
+        put_in_place(self.description, text)
 
     @property
     def env(self) -> dict[str, str]:

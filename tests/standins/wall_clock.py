@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+
+from made import put_in_place, shared_library
 
 SOURCE = Path(__file__).parent / "wallclock" / "wallclock.c"
 
 
-class CannotBuild(Exception):
-    """The message says what to install."""
-
-
 def build(folder: Path) -> Path:
-    gcc = shutil.which("gcc")
-    if gcc is None:
-        raise CannotBuild("install gcc: the clock stand-in is built with it")
-    library = folder / "wallclock.so"
-    flags = ("-O1", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden")
-    subprocess.run([gcc, *flags, "-o", str(library), str(SOURCE)], check=True, timeout=120)
-    return library
+    """CannotBuild when gcc is missing."""
+    return shared_library(SOURCE, folder / "wallclock.so")
 
 
 @dataclass(frozen=True)
@@ -34,9 +24,7 @@ class WallClock:
 
     def set(self, ahead_s: int) -> None:
         """So many seconds ahead of the true time."""
-        draft = self.file.with_suffix(".draft")
-        draft.write_text(str(ahead_s))
-        os.replace(draft, self.file)
+        put_in_place(self.file, str(ahead_s))
 
     @property
     def env(self) -> dict[str, str]:

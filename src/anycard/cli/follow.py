@@ -16,11 +16,11 @@ from anycard.cli.output import note
 from anycard.cli.streams import UnwrittenError
 from anycard.errors import AnycardError, UnavailableError
 from anycard.i18n import _
-from anycard.i18n.words import OVER
+from anycard.i18n.words import HOLDING, OVER
 
 _AWAY_S = 60.0  # a daemon that restarts is back long before
 _AGAIN_S = 0.3
-_BEGUN = ("starting", "running", "stopping", *sorted(OVER - {"partly-failed"}))
+_BEGUN = (*HOLDING, *sorted(OVER - {"partly-failed"}))
 # Lines that anycard itself writes at the head and the end of an attempt's log: progress, not what the program said.
 _OWN_LINES = (b"[anycard] job ", b"[anycard] ended ")
 

@@ -46,7 +46,7 @@ class LiveView:
             number = item["item"]
             for shown in (running, failed):
                 shown.pop(number, None)
-            if item["state"] in ("starting", "running", "stopping"):
+            if item["state"] in words.HOLDING:
                 running[number] = item
             elif item["state"] == "failed":
                 failed[number] = item

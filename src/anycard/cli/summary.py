@@ -13,7 +13,6 @@ from anycard.i18n import _, words
 from anycard.units import format_bytes
 
 _SHOWN_ITEMS = 20
-_ON_CARDS = ("starting", "running", "stopping")
 _STATES = ("failed", "running", "stopping", "starting", "queued", "cancelled", "succeeded")
 
 
@@ -109,7 +108,7 @@ def _items(client: Client, job: Json, all_items: bool, out: Callable[[str], None
 
 def _running_on(items: Iterable[Json]) -> str:
     """The cards of what runs now, each once."""
-    cards = [card for item in items if item["state"] in _ON_CARDS for card in item.get("cards") or ()]
+    cards = [card for item in items if item["state"] in words.HOLDING for card in item.get("cards") or ()]
     return ", ".join(safe(card) for card in dict.fromkeys(cards))
 
 

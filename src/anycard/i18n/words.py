@@ -23,6 +23,7 @@ _STATES = {
     "cancelled": N_("cancelled"),
 }
 OVER = frozenset(("succeeded", "partly-failed", "failed", "cancelled"))
+HOLDING = ("starting", "running", "stopping")  # of an item that holds what it was granted
 
 _END_REASONS = {
     "succeeded": N_("succeeded"),

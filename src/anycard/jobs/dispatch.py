@@ -76,8 +76,7 @@ class Dispatcher:
         self._dirty: set[int] = set()
         self._setup_waiters: dict[str, set[int]] = {}
         self._upkeep_due = 0.0  # boot seconds
-        started = now()
-        self._clock_offset = started.utc_s - started.boot_s
+        self._clock_ahead_s = now().ahead_s
         self._settle_s = 0.0  # how long turns took to settle lately
         self._stopping = False
         self._reasons: Mapping[int, WaitReason] = {}
@@ -216,8 +215,7 @@ class Dispatcher:
 
     def _follow_clock(self, at: Instant) -> None:
         """When the wall clock was set, waits before another try move with it: they are lengths of time, and not hours of the day."""
-        offset = at.utc_s - at.boot_s
-        moved, self._clock_offset = offset - self._clock_offset, offset
+        moved, self._clock_ahead_s = at.ahead_s - self._clock_ahead_s, at.ahead_s
         if abs(moved) < _CLOCK_SET_S:
             return
         log.warning("the clock was set by %+.0f seconds", moved)

@@ -14,6 +14,11 @@ class Instant:
     boot_s: float
     boot_id: str
 
+    @property
+    def ahead_s(self) -> float:
+        """How far the wall clock is before the boot clock: it changes when the wall clock is set."""
+        return self.utc_s - self.boot_s
+
     def seconds_since(self, earlier: Instant) -> float:
         """Length from ``earlier``: by the boot clock within one boot, else by UTC; never negative."""
         if self.boot_id == earlier.boot_id:

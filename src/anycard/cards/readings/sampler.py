@@ -134,7 +134,7 @@ class Sampler:
         return [Mark(at.utc_s, None, MarkKind.ANSWERS, Text(_ANSWERS, {"vendor": vendor}))]
 
     def _clock_marks(self, at: Instant) -> list[Mark]:
-        ahead, self._ahead = self._ahead, at.utc_s - at.boot_s
+        ahead, self._ahead = self._ahead, at.ahead_s
         if ahead is None or abs(self._ahead - ahead) < _JUMP_S:
             return []
         return [Mark(at.utc_s, None, MarkKind.CLOCK, Text(_JUMPED, {"seconds": round(self._ahead - ahead, 1)}))]
